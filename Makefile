@@ -1,0 +1,45 @@
+# Every target prepares .venv by itself, once. `make demo` and `make test` are all a newcomer needs.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: demo test test-slow check format bench chromium clean
+
+demo: $(STAMP)
+	rm -rf runs/demo
+	$(BIN)/remnant run demo --out runs/demo
+	@echo "Open runs/demo/report.html in a browser."
+
+# Threads of several test processes would fight over the cores.
+test: $(STAMP) chromium
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+test-slow: $(STAMP) chromium
+	$(BIN)/python -m pytest -m slow
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/overhead.py
+
+# Browser tests use Debian's Chromium; elsewhere they skip and say so.
+chromium:
+	@command -v chromium >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" != 0 ] || \
+		{ apt-get update -q && apt-get install -q -y --no-install-recommends chromium; } >/dev/null || \
+		echo "Chromium could not be installed; tests that need it will skip."
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis runs
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

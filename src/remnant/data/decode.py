@@ -1,0 +1,152 @@
+"""One image file -> uint8 RGB pixels of the size asked for.
+
+Files are not trusted: only listed formats are tried, pictures too large to be photographs are
+refused before they are decoded, and every failure names the file.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from remnant.contracts import InputError, crop_box
+
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
+ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
+MAX_PIXELS = 80_000_000  # below the count at which Pillow itself begins to warn
+
+_LARGE = 64  # px; beyond it images are framed with a margin, as ImageNet's are
+_ORIENTATION = 0x0112  # the EXIF tag
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+# What Pillow raises for bytes that are no image of the format they claim.
+_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> np.ndarray:
+    """The image in `path` as uint8 [size, size, 3].
+
+    With `draw`, four numbers in [0, 1), a random resized crop; without, the framing for tests.
+
+    Raises:
+        InputError: The file cannot be read, is no whole image, or has too many pixels.
+    """
+    try:
+        with Image.open(path, formats=FORMATS) as picture:
+            if picture.width * picture.height > MAX_PIXELS:
+                raise _too_large(path)
+            return _decode(picture, size, draw)
+    except InputError:
+        raise
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}). Check the file.") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise _too_large(path) from None
+    except _BROKEN:
+        raise InputError(
+            f"{path} must be a whole JPEG, PNG, WebP, BMP or GIF image; it does not decode. "
+            "Replace or remove the file."
+        ) from None
+
+
+def _too_large(path: Path) -> InputError:
+    return InputError(
+        f"{path} must have at most {MAX_PIXELS:,} pixels; it has more. Make it smaller, or remove "
+        "it."
+    )
+
+
+def _decode(picture: Image.Image, size: int, draw: Sequence[float] | None) -> np.ndarray:
+    orientation = _orientation(picture)
+    is_turned = orientation >= 5  # lies on its side in the file
+    width, height = picture.size[::-1] if is_turned else picture.size
+    box = _test_box(width, height, size) if draw is None else _random_box(width, height, draw)
+    _draft(picture, box, (width, height), size, is_turned=is_turned)
+    upright = to_rgb(picture)
+    if orientation in _UPRIGHT:
+        upright = upright.transpose(_UPRIGHT[orientation])
+    box = _scaled(box, upright.width / width, upright.height / height, upright.size)
+    if draw is not None:
+        upright, box = _cut(upright, box)
+    return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR, box))
+
+
+def _test_box(width: int, height: int, size: int) -> Box:
+    """What remains visible when the shorter side is resized and the centre cropped to `size`."""
+    # Chosen: small images are shown whole; the margin of 256 to 224 would blur a 64 px image.
+    shorter = round(size * 256 / 224) if size > _LARGE else size
+    scale = shorter / min(width, height)
+    new_width, new_height = max(size, round(width * scale)), max(size, round(height * scale))
+    left, top = (new_width - size) // 2, (new_height - size) // 2
+    across, down = width / new_width, height / new_height
+    return left * across, top * down, (left + size) * across, (top + size) * down
+
+
+def _random_box(width: int, height: int, draw: Sequence[float]) -> Box:
+    top, left, box_height, box_width = crop_box(height, width, draw)
+    return left, top, left + box_width, top + box_height
+
+
+def _draft(
+    picture: Image.Image, box: Box, upright: tuple[int, int], size: int, *, is_turned: bool
+) -> None:
+    """Let a JPEG decode at a half, quarter or eighth where twice the pixels needed remain.
+
+    Twice, as Pillow's own thumbnails do, so that the result stays close to a full decode.
+    """
+    width = math.ceil(upright[0] * 2 * size / (box[2] - box[0]))
+    height = math.ceil(upright[1] * 2 * size / (box[3] - box[1]))
+    picture.draft(None, (height, width) if is_turned else (width, height))
+
+
+def _scaled(box: Box, across: float, down: float, limits: tuple[int, int]) -> Box:
+    """`box` in a drafted picture; rounding must not carry it over the edge."""
+    right, bottom = min(box[2] * across, limits[0]), min(box[3] * down, limits[1])
+    return box[0] * across, box[1] * down, right, bottom
+
+
+def _cut(picture: Image.Image, box: Box) -> tuple[Image.Image, Box]:
+    """The pixels that `box` touches and the box within them, so that none outside blend in."""
+    left, top = math.floor(box[0]), math.floor(box[1])
+    part = picture.crop((left, top, math.ceil(box[2]), math.ceil(box[3])))
+    return part, (box[0] - left, box[1] - top, box[2] - left, box[3] - top)
+
+
+def _orientation(picture: Image.Image) -> int:
+    """EXIF's orientation, 1 where it is absent; unreadable EXIF does not spoil the pixels."""
+    try:
+        value = picture.getexif().get(_ORIENTATION, 1)
+    except _BROKEN:
+        return 1
+    return value if isinstance(value, int) and 1 <= value <= 8 else 1
+
+
+def to_rgb(picture: Image.Image) -> Image.Image:
+    """8-bit RGB: transparent pixels over white (`Chosen:` as on a page), 16-bit levels scaled."""
+    if picture.mode == "RGB" and "transparency" not in picture.info:
+        picture.load()
+        return picture
+    if picture.mode.startswith("I"):
+        levels = np.asarray(picture).astype(np.float64)
+        grey = np.rint(np.clip(levels, 0, 65535) / 257).astype(np.uint8)
+        return Image.fromarray(grey).convert("RGB")
+    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+        layer = picture.convert("RGBA")
+        page = Image.new("RGBA", layer.size, "white")
+        return Image.alpha_composite(page, layer).convert("RGB")
+    return picture.convert("RGB")

@@ -1,0 +1,136 @@
+"""Folders of class folders: the user's own images, and what ImageNet's layouts share with them.
+
+Files count as images by the ending of their name; hidden files, sub-folders and files with other
+endings are passed over. Classes and files are taken in the order of their names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from remnant.contracts import ImageSet, InputError, generator
+from remnant.data.decode import ENDINGS
+from remnant.data.file_images import FileImages, PathTable
+from remnant.data.source import Source
+
+_TEST_RATIO = 0.2  # of a class, where the folder has no test images of its own
+
+
+def open_folder(path: Path, size: int, workers: int) -> Source:
+    """`train/<class>/*` with `test/<class>/*`, or `<class>/*` split per class by its name."""
+    if not path.is_dir():
+        raise InputError(f"data.path must be a folder of images; {path} is none. Check the path.")
+    if (path / "train").is_dir() and subfolders(path / "train"):
+        return _open_splits(path, size, workers)
+    names = subfolders(path)
+    if not names:
+        raise InputError(
+            f"{path} must hold one folder per class, or train and test folders that do; it holds "
+            "no folder. Move the images of each class into a folder of its own."
+        )
+    whole = image_set(path, names, size, workers)
+    is_test = _choose_test(whole, names)
+    return Source(
+        class_names=names,
+        train=lambda: whole.select(torch.nonzero(~is_test).flatten()),
+        test=lambda: whole.select(torch.nonzero(is_test).flatten()),
+    )
+
+
+def _open_splits(path: Path, size: int, workers: int) -> Source:
+    names = subfolders(path / "train")
+    return Source(
+        class_names=names,
+        train=lambda: image_set(path / "train", names, size, workers),
+        test=lambda: evaluation_set(path / "test", names, size, workers),
+    )
+
+
+def _choose_test(images: ImageSet, names: Sequence[str]) -> torch.Tensor:
+    """bool [N]; drawn from the class's name, so that a new class moves no image of another."""
+    is_test = torch.zeros(len(images), dtype=torch.bool)
+    for label, name in enumerate(names):
+        positions = torch.nonzero(images.labels == label).flatten()
+        if len(positions) < 2:
+            raise InputError(
+                f'class "{name}" must have at least 2 images, one to train and one to test; it has '
+                f"{len(positions)}. Add images, or make train and test folders."
+            )
+        count = max(1, int(len(positions) * _TEST_RATIO))
+        order = torch.randperm(len(positions), generator=generator(0, "folder-test", name))
+        is_test[positions[order[:count]]] = True
+    return is_test
+
+
+def subfolders(folder: Path) -> tuple[str, ...]:
+    """Names of the visible folders in `folder`, sorted."""
+    with os.scandir(folder) as entries:
+        return tuple(
+            sorted(
+                entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")
+            )
+        )
+
+
+def evaluation_set(folder: Path, names: Sequence[str], size: int, workers: int) -> ImageSet:
+    """The test images of the training classes `names`, which must all be there and no others."""
+    found = subfolders(folder) if folder.is_dir() else ()
+    for name in names:
+        if name not in found:
+            raise InputError(
+                f'{folder / name} must hold the test images of class "{name}"; it does not exist. '
+                "Add it, or set data.holdout_ratio to evaluate on training images set aside."
+            )
+    unknown = sorted(set(found) - set(names))
+    if unknown:
+        raise InputError(
+            f'{folder / unknown[0]} holds test images of "{unknown[0]}", which has no training '
+            "images. Remove it or add training images."
+        )
+    return image_set(folder, names, size, workers)
+
+
+def image_set(
+    folder: Path, names: Sequence[str], size: int, workers: int, *, inner: str = ""
+) -> ImageSet:
+    """The images of `folder/<name>/<inner>/*`, unopened; a label is the position of its name.
+
+    Raises:
+        InputError: A class has no folder or no image.
+    """
+    listed: list[str] = []
+    counts = []
+    for name in names:
+        prefix = f"{name}/{inner}/" if inner else f"{name}/"
+        files = _image_names(folder / prefix)
+        listed.extend(prefix + file for file in files)
+        counts.append(len(files))
+    labels = torch.from_numpy(np.repeat(np.arange(len(names), dtype=np.int64), counts))
+    return file_set(folder, listed, labels, size, workers)
+
+
+def file_set(
+    folder: Path, names: Sequence[str], labels: torch.Tensor, size: int, workers: int
+) -> ImageSet:
+    """Files below `folder` as an unopened set; ids are positions in `names`."""
+    ids = torch.arange(len(names))
+    paths = PathTable.build(folder, names)
+    return ImageSet(FileImages(paths, ids, size, workers), labels, ids)
+
+
+def _image_names(folder: Path) -> list[str]:
+    names = os.listdir(folder) if folder.is_dir() else []
+    images = sorted(
+        name for name in names if name.lower().endswith(ENDINGS) and not name.startswith(".")
+    )
+    if not images:
+        raise InputError(
+            f"{folder} must hold the images of its class ({', '.join(ENDINGS)}); it holds none. "
+            "Add images or remove the folder."
+        )
+    return images

@@ -1,0 +1,369 @@
+"""A whole run: the loop over tasks, and the only place where the parts are wired together."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from remnant import metrics
+from remnant.config import RunConfig, load_config
+from remnant.contracts import InputError, Phase, Task, derive_seed
+from remnant.costs import predict_flops
+from remnant.data import facts as dataset_facts
+from remnant.data import load_dataset
+from remnant.files import read_archive, remove_temporary_files, write_archive, write_json
+from remnant.journal import EventLog, Progress, write_environment, write_predictions, write_result
+from remnant.memory import Memory
+from remnant.methods import METHODS, Method, World
+from remnant.reports import draw_figures, draw_gallery, write_report
+from remnant.stream import TaskStream, resolve_tasks
+from remnant.training.checkpoints import Checkpoints, Point, phase_end
+from remnant.training.feeding import Look
+from remnant.training.processes import Processes
+from remnant.training.state import Arrays, load_method_state, method_state
+from remnant.training.trainer import Trainer, Watcher
+
+_GALLERY_IMAGES = 12  # per class
+
+
+def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> dict[str, Any]:
+    """Carry out a run in a new or empty folder and return what result.json says.
+
+    Raises:
+        InputError: The folder is in use, or the config does not fit the data; nothing is left
+            behind then.
+    """
+    check_plan(config)
+    with _new_folder(folder):
+        if _is_main_process():
+            write_json(folder / "config.json", config.model_dump(mode="json"))
+            write_environment(folder)
+        experiment = Experiment(config, folder, watchers)
+    return experiment.carry_out()
+
+
+def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> dict[str, Any]:
+    """Continue a run from its last checkpoint, as if it had never stopped.
+
+    Raises:
+        InputError: The folder is no run, is finished, or is damaged.
+    """
+    if not (folder / "config.json").exists():
+        raise InputError(
+            f"{folder} holds no config.json, so there is no run to resume. Start one: remnant run."
+        )
+    if is_finished(folder):
+        raise InputError(
+            f"{folder} is finished. See {folder / 'report.html'}, or start a new run with "
+            f"remnant run {folder / 'config.json'}."
+        )
+    config = load_config(folder / "config.json")
+    if _is_main_process():
+        remove_temporary_files(folder)
+    return Experiment(config, folder, watchers).carry_out()
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run folder holds a final result."""
+    try:
+        result = json.loads((folder / "result.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(result, dict) and result.get("finished") is True
+
+
+def check_plan(config: RunConfig) -> list[list[int]]:
+    """The classes of each task, once everything that can be checked without data holds."""
+    known = dataset_facts(config.data)
+    tasks = resolve_tasks(
+        config.stream, known.num_classes, known.default_order, known.default_num_tasks
+    )
+    size = known.image_size
+    with torch.device("meta"):
+        build_method(config, (size, size, known.channels), [len(task) for task in tasks])
+    return tasks
+
+
+def build_method(
+    config: RunConfig, image_shape: tuple[int, int, int], task_sizes: list[int]
+) -> Method:
+    memory = None
+    if config.memory is not None:
+        memory = Memory(config.memory, image_shape, derive_seed(config.seed, "memory"))
+        memory.require_room(sum(task_sizes))
+    torch.manual_seed(derive_seed(config.seed, "weights"))
+    return METHODS[config.method.name](config.method, World(image_shape, tuple(task_sizes), memory))
+
+
+class Experiment:
+    """One run, wired up, at the place where its checkpoints left it."""
+
+    def __init__(self, config: RunConfig, folder: Path, watchers: tuple[Watcher, ...]) -> None:
+        self._config = config
+        self._folder = folder
+        self._processes = Processes(config.training)
+        dataset = load_dataset(config.data)
+        known = dataset_facts(config.data)
+        tasks = resolve_tasks(
+            config.stream, len(dataset.class_names), known.default_order, known.default_num_tasks
+        )
+        self._stream = TaskStream(dataset.train, dataset.test, dataset.class_names, tasks)
+        look = Look(config.augment, dataset.mean, dataset.std)
+        self._image_shape = dataset.train.images.shape
+        self._method = build_method(config, self._image_shape, self._stream.task_sizes)
+        self._trainer = Trainer(
+            self._processes,
+            look,
+            config.seed,
+            accumulate=config.training.accumulate,
+            checkpoint_every_steps=config.training.checkpoint_every_steps,
+        )
+        self._checkpoints = Checkpoints(folder / "checkpoint")
+        self._watchers = watchers if self._processes.is_first else ()
+        self._progress = Progress()
+
+    def carry_out(self) -> dict[str, Any]:
+        """Run the tasks that are left and write the result."""
+        point = self._checkpoints.newest_readable() or Point(0)
+        self._processes.barrier()
+        self._restore(point)
+        result: dict[str, Any] = {}
+        with self._events() as events:
+            for index in range(point.task, len(self._stream)):
+                task = self._stream[index]
+                began = time.perf_counter()
+                self._learn(task, point if point.task == index else Point(index), events)
+                self._remember(task)
+                self._progress.seconds_per_task.append(time.perf_counter() - began)
+                self._evaluate(task)
+                self._note_task_end(task, events)
+                self._save(Point(index + 1), method_state(self._method))
+        if self._processes.is_first:
+            result = self._finish()
+        self._processes.barrier()
+        return result
+
+    # ----------------------------------------------------------------------------- one task's verbs
+
+    def _learn(self, task: Task, point: Point, events: EventLog | None) -> None:
+        """Begin the task and run its phases, passing those that `point` has behind it."""
+        if point.is_start and events is not None:
+            events.write("task_begin", task=task.index, class_names=list(task.class_names))
+        method, reader = self._method.eval(), self._trainer.reader
+        self._seed("begin", task)
+        method.begin_task(task, reader)
+        self._processes.prepare(method)
+        for index, phase in enumerate(self._phases(task)):
+            here = Point(task.index, index)
+            if point >= phase_end(task.index, index):
+                arrays, _ = self._checkpoints.load(phase_end(task.index, index))
+                load_method_state(method, arrays)
+                continue
+            self._fit(task, phase, here, point if point > here else None, events)
+            self._save(phase_end(task.index, index), method_state(method))
+
+    def _phases(self, task: Task) -> Iterator[Phase]:
+        """The method's phases, with the random numbers between two of them fixed."""
+        phases = self._method.phases(task, self._trainer.reader)
+        for index in range(1_000_000):
+            self._seed("between", task, index)
+            phase = next(phases, None)
+            if phase is None:
+                return
+            yield phase
+
+    def _fit(
+        self, task: Task, phase: Phase, here: Point, resumed: Point | None, events: EventLog | None
+    ) -> None:
+        resume_from = None
+        if resumed is not None:
+            arrays, _ = self._checkpoints.load(resumed)
+            resume_from = (int(resumed.step), arrays)
+        watchers = self._watchers if events is None else (events, *self._watchers)
+
+        def save(step: int, arrays: Arrays) -> None:
+            self._save(Point(here.task, here.phase, step), arrays)
+
+        self._trainer.fit(
+            self._method, task, phase, watchers=watchers, resume_from=resume_from, save=save
+        )
+
+    def _remember(self, task: Task) -> None:
+        self._seed("end", task)
+        self._method.eval().end_task(task, self._trainer.reader)
+        if self._method.memory is not None:
+            self._processes.check_same(self._method.memory.digest(), "memory")
+
+    def _evaluate(self, task: Task) -> None:
+        tests = self._stream.seen_tests(task)
+        top5 = self._trainer.evaluate(self._method, tests)
+        is_last = task.index == len(self._stream) - 1
+        features = self._trainer.reader.apply(self._method.features, tests) if is_last else None
+        if not self._processes.is_first:
+            return
+        labels = tests.labels.numpy()
+        write_predictions(self._folder, task.index, top5.numpy(), labels)
+        if features is not None:
+            arrays = {"features": features.numpy().astype(np.float16), "labels": labels}
+            write_archive(self._folder / "features.safetensors", "features", 1, arrays, {})
+
+    def _note_task_end(self, task: Task, events: EventLog | None) -> None:
+        if events is None:
+            return
+        result = self._write_result(task.index + 1, {"density": None})
+        events.write(
+            "task_end",
+            task=task.index,
+            accuracy=result["last_accuracy"],
+            accuracies=result["accuracy_matrix"][-1],
+            seconds=round(self._progress.seconds_per_task[-1], 3),
+            memory_bytes=result["memory"]["used_bytes"],
+        )
+
+    # -------------------------------------------------------------------------- standing and saving
+
+    def _restore(self, point: Point) -> None:
+        """Stand where the task of `point` starts: network, memory and progress until then."""
+        method = self._method
+        for index in range(point.task):
+            method.grow(self._stream[index])
+        if point.task > 0:
+            arrays, metadata = self._checkpoints.load(Point(point.task))
+            load_method_state(method, arrays)
+            if method.memory is not None:
+                stored = _under("memory/", arrays)
+                method.memory = Memory.from_arrays(stored, metadata["memory"], str(self._folder))
+        self._processes.prepare(method)
+        if point != Point(0):
+            _, metadata = self._checkpoints.load(point)
+            self._progress = Progress.from_json(metadata["progress"])
+
+    def _save(self, point: Point, arrays: Arrays) -> None:
+        if self._processes.is_first:
+            metadata: dict[str, Any] = {"progress": self._progress.to_json()}
+            if point.is_start and self._method.memory is not None:
+                stored, metadata["memory"] = self._method.memory.state_arrays()
+                arrays |= {f"memory/{name}": array for name, array in stored.items()}
+            self._checkpoints.save(point, arrays, metadata)
+        self._processes.barrier()
+
+    @contextmanager
+    def _events(self) -> Iterator[EventLog | None]:
+        if not self._processes.is_first:
+            yield None
+            return
+        log = EventLog(self._folder, self._progress, self._config.training.log_every_steps)
+        try:
+            yield log
+        finally:
+            log.close()
+
+    def _seed(self, purpose: str, task: Task, index: int = 0) -> None:
+        torch.manual_seed(derive_seed(self._config.seed, purpose, task.index, index))
+
+    # --------------------------------------------------------------------------------- what is told
+
+    def _finish(self) -> dict[str, Any]:
+        """Write all that a reader of the folder wants; repeated whole if a kill came between."""
+        folder, memory = self._folder, self._method.memory
+        if memory is not None:
+            memory.save(folder / "memory.safetensors")
+            _draw_memory(memory, folder / "figures" / "memory.png")
+        result = self._write_result(len(self._stream), {"density": _density(folder)})
+        draw_figures(folder)
+        # Only now is nothing left to do but the page, which `remnant report` can write as well.
+        result["finished"] = True
+        write_json(folder / "result.json", result)
+        write_report(folder)
+        return result
+
+    def _write_result(self, num_tasks_done: int, more: dict[str, Any]) -> dict[str, Any]:
+        facts = {
+            "parameters": sum(parameter.numel() for parameter in self._method.parameters()),
+            "flops_per_image": {"predict": predict_flops(self._method, self._image_shape)},
+            "memory": self._memory_facts(),
+            **more,
+        }
+        return write_result(
+            self._folder, self._config, self._stream, self._progress, num_tasks_done, facts
+        )
+
+    def _memory_facts(self) -> dict[str, Any]:
+        memory = self._method.memory
+        if memory is None:
+            return {"budget_bytes": 0, "used_bytes": 0, "exemplars_per_class": [], "ledger": {}}
+        return {
+            "budget_bytes": memory.budget_bytes,
+            "used_bytes": memory.nbytes,
+            "exemplars_per_class": memory.counts,
+            "ledger": memory.ledger(),
+            "digest": memory.digest(),
+        }
+
+
+def _is_main_process() -> bool:
+    """Whether this process writes the folder; known before the others are started."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[None]:
+    """A folder for a run, taken away again if the run cannot start."""
+    if not _is_main_process():
+        yield
+        return
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} must be a folder to write the run into; it is a file.")
+    if folder.is_dir():
+        remove_temporary_files(folder)
+        if any(folder.iterdir()):
+            raise InputError(
+                f"{folder} is not empty. Choose another --out, or continue its run with "
+                f"remnant resume {folder}."
+            )
+    was_there = folder.is_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for name in ("config.json", "environment.json"):
+            (folder / name).unlink(missing_ok=True)
+        if not was_there:
+            folder.rmdir()
+        raise
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _density(folder: Path) -> dict[str, Any]:
+    arrays, _ = read_archive(folder / "features.safetensors", "features", 1)
+    features, labels = arrays["features"].astype(np.float32), arrays["labels"]
+    return {
+        **metrics.density(features, labels),
+        "pi_roth": metrics.pi_roth(features, labels),
+    }
+
+
+def _draw_memory(memory: Memory, path: Path) -> None:
+    stored = memory.images()
+    if stored is None:
+        return
+    rows = []
+    for label, name, count in zip(memory.labels, memory.class_names, memory.counts, strict=True):
+        shown = torch.nonzero(stored.labels == label).flatten()[:_GALLERY_IMAGES]
+        rows.append((f"{name} ({count})", list(stored.images.read(shown).numpy())))
+    draw_gallery(rows, path)

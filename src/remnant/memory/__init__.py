@@ -1,0 +1,32 @@
+"""The replay memory, counted in bytes: what is chosen, how it is stored, and what it costs."""
+
+from __future__ import annotations
+
+from remnant.memory.budget import Budget, MemoryConfig, parse_budget
+from remnant.memory.codecs import CODECS, CodecConfig, RawCodec, RawConfig, build_codec
+from remnant.memory.exemplars import Codec, Exemplar
+from remnant.memory.patches import PatchCodec, PatchesConfig, count_visible
+from remnant.memory.plan import plan
+from remnant.memory.selection import herding, random_ranks, select
+from remnant.memory.store import Memory
+
+__all__ = [
+    "CODECS",
+    "Budget",
+    "Codec",
+    "CodecConfig",
+    "Exemplar",
+    "Memory",
+    "MemoryConfig",
+    "PatchCodec",
+    "PatchesConfig",
+    "RawCodec",
+    "RawConfig",
+    "build_codec",
+    "count_visible",
+    "herding",
+    "parse_budget",
+    "plan",
+    "random_ranks",
+    "select",
+]

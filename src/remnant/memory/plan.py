@@ -1,0 +1,41 @@
+"""What a budget will hold, before there is data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remnant.memory.budget import MemoryConfig
+from remnant.memory.store import Memory
+
+
+def plan(
+    config: MemoryConfig,
+    image_shape: tuple[int, int, int],
+    num_classes_after_each_task: Sequence[int],
+    available_per_class: int | None = None,
+) -> list[dict[str, int | None]]:
+    """What the memory will hold after each task, without data; None where sizes vary.
+
+    Raises:
+        InputError: After some task the budget cannot hold one exemplar per class.
+    """
+    memory = Memory(config, image_shape, seed=0)
+    size = memory.counted_exemplar_bytes
+    rows: list[dict[str, int | None]] = []
+    for num_classes in num_classes_after_each_task:
+        memory.fit_to(num_classes)
+        count = memory.capacity(num_classes)
+        if count is not None and available_per_class is not None:
+            count = min(count, available_per_class)
+        per_class = None if count is None or size is None else count * size
+        rows.append(
+            {
+                "num_classes": num_classes,
+                "exemplars_per_class": count,
+                "bytes_per_exemplar": size,
+                "bytes_per_class": per_class,
+                "total_bytes": None if per_class is None else per_class * num_classes,
+                "budget_bytes": memory.budget_bytes,
+            }
+        )
+    return rows

@@ -1,0 +1,173 @@
+"""The interface that every class-incremental method implements, with defaults for most verbs."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from remnant.contracts import (
+    Batch,
+    ImageSet,
+    Phase,
+    Player,
+    Reader,
+    Schedule,
+    Settings,
+    Task,
+    Terms,
+)
+from remnant.memory import Memory, select
+from remnant.models.classifier import LinearClassifier
+
+
+class MethodConfig(Settings):
+    """What every method can be told; each method adds its own."""
+
+    name: Any  # each method narrows it to its own name
+    first: Schedule  # of the first task
+    later: Schedule | None = None  # of the tasks after it; None: as the first
+
+    def schedule(self, task: Task) -> Schedule:
+        return self.first if task.index == 0 or self.later is None else self.later
+
+
+@dataclass(frozen=True)
+class World:
+    """What a method may know of its surroundings when it is built."""
+
+    image_shape: tuple[int, int, int]  # height, width, channels
+    task_sizes: tuple[int, ...]
+    memory: Memory | None
+
+
+ConfigT = TypeVar("ConfigT", bound=MethodConfig)
+
+
+class Method(nn.Module, Generic[ConfigT]):
+    """A learner of one task after the other: six verbs, all but `loss` with a default.
+
+    The default network is `self.backbone` (views -> features) under `self.classifier` (features ->
+    scores, with `grow`). Tensors that must survive from one task to the next are parameters or
+    buffers; a teacher is made anew by `begin_task`, which is repeated on resume, and so is the
+    code between two phases: both must give the same result for the same weights and memory.
+    """
+
+    uses_memory: ClassVar[bool] = True
+    Config: ClassVar[type[MethodConfig]]
+    backbone: nn.Module
+    classifier: LinearClassifier
+
+    def __init__(self, config: ConfigT, world: World) -> None:
+        super().__init__()
+        self.config = config
+        self.memory = world.memory
+
+    # ------------------------------------------------------------------------------- the six verbs
+
+    def begin_task(self, task: Task, reader: Reader) -> None:
+        """Get ready: grow, snapshot, freeze, imprint."""
+        self.grow(task)
+
+    def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
+        """What to optimise, in order; code between two yields runs between two phases."""
+        yield self.phase("train", task.train, self.config.schedule(task), replay=self.replay())
+
+    @abstractmethod
+    def loss(self, batch: Batch) -> Terms:
+        """Named terms, already weighted; the trainer minimises their sum."""
+
+    def predict(self, views: Tensor) -> Tensor:
+        """Scores [B, K] over the classes seen so far."""
+        return self.classifier(self.features(views))
+
+    def features(self, views: Tensor) -> Tensor:
+        """One vector [B, D] per image, for selection, nearest means and density."""
+        return self.backbone(views)
+
+    def end_task(self, task: Task, reader: Reader) -> None:
+        """Take leave of the task's data: refill the memory."""
+        self.remember(task, reader)
+
+    # ------------------------------------------------------------------------ what verbs are made of
+
+    def grow(self, task: Task) -> None:
+        """Add the parameters that `task` brings: shapes only, no data.
+
+        A checkpoint is loaded into a network that was built and grown once per earlier task.
+        """
+        self.classifier.grow(task.num_new_classes)
+
+    def phase(
+        self,
+        name: str,
+        data: ImageSet,
+        schedule: Schedule,
+        *,
+        replay: ImageSet | None = None,
+        parameters: Iterator[nn.Parameter] | list[nn.Parameter] | None = None,
+        loss: Callable[[Batch], Terms] | None = None,
+        on_gradients: Callable[[], None] | None = None,
+    ) -> Phase:
+        """A phase with one player, by default all parameters on `self.loss`."""
+        moved = self.parameters() if parameters is None else parameters
+        player = Player(
+            name="all",
+            parameters=list(moved),
+            loss=self.loss if loss is None else loss,
+            optimizer=schedule.optimizer,
+            on_gradients=on_gradients,
+        )
+        return Phase(name, data, schedule, (player,), replay)
+
+    def replay(self) -> ImageSet | None:
+        """The memory, decoded, with hidden pixels in the mean colour; None when it is empty."""
+        return None if self.memory is None else self.memory.images()
+
+    def remember(self, task: Task, reader: Reader) -> None:
+        """Shrink the old classes to their new share and fill the rest with the new ones."""
+        if self.memory is None:
+            return
+        self.memory.fit_to(task.num_seen_classes)
+        capacity = self.memory.capacity(task.num_seen_classes)
+        for label, name in zip(task.new_labels, task.class_names, strict=True):
+            images = task.train.of_class(label)
+            count = len(images) if capacity is None else min(capacity, len(images))
+            ranks = self.rank_exemplars(images, label, count, reader)
+            ranked = (
+                image.numpy() for batch in reader.images(images.select(ranks)) for image in batch
+            )
+            self.memory.add_class(label, name, ranked)
+
+    def rank_exemplars(self, images: ImageSet, label: int, count: int, reader: Reader) -> Tensor:
+        """Positions of the `count` images of one class worth keeping, best first."""
+        assert self.memory is not None, "only a method with a memory ranks exemplars"
+        how = self.memory.config.selection
+        features = torch.empty(len(images), 0)
+        if how == "herding":
+            features = reader.apply(self.features, images)
+        return select(how, features, count, reader.generator("selection", label))
+
+
+class Frozen:
+    """A network that no optimiser, checkpoint or mode switch sees: a teacher."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self._network = copy.deepcopy(network).eval().requires_grad_(False)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._network, name)
+
+    @torch.no_grad()
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        return self._network(*inputs)
+
+
+def frozen_copy(network: nn.Module) -> Frozen:
+    """The network as it is now, for ever."""
+    return Frozen(network)

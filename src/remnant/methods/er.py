@@ -1,0 +1,33 @@
+"""Experience replay: train on the new data and the exemplar memory together.
+
+Cross-entropy over all classes seen, every sample with equal weight; no teacher, no correction.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch.nn import functional as F
+
+from remnant.contracts import Batch, Terms
+from remnant.methods.backbones import BackboneConfig, build_backbone
+from remnant.methods.base import Method, MethodConfig, World
+from remnant.models.classifier import LinearClassifier
+
+
+class ERConfig(MethodConfig):
+    name: Literal["er"] = "er"
+    backbone: BackboneConfig = BackboneConfig()
+
+
+class ER(Method[ERConfig]):
+    Config = ERConfig
+
+    def __init__(self, config: ERConfig, world: World) -> None:
+        super().__init__(config, world)
+        backbone = build_backbone(config.backbone, world.image_shape[2])
+        self.backbone = backbone
+        self.classifier = LinearClassifier(backbone.width)
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"classify": F.cross_entropy(self.predict(batch.views), batch.labels)}

@@ -1,0 +1,44 @@
+"""Finetune: train on each task's new data alone, the lower bound of every comparison.
+
+Nothing is kept and nothing holds the old classes, so they are forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from torch.nn import functional as F
+
+from remnant.contracts import Batch, Reader, Task, Terms
+from remnant.methods.backbones import BackboneConfig, build_backbone
+from remnant.methods.base import Method, MethodConfig, World
+from remnant.models.classifier import LinearClassifier
+
+
+class FinetuneConfig(MethodConfig):
+    name: Literal["finetune"] = "finetune"
+    backbone: BackboneConfig = BackboneConfig()
+    # "seen": the softmax spans all classes seen, which pushes old ones down; "new": only the new
+    # ones, as PyCIL and FACIL do, which leaves old scores untouched
+    softmax_over: Literal["seen", "new"] = "seen"
+
+
+class Finetune(Method[FinetuneConfig]):
+    Config = FinetuneConfig
+    uses_memory: ClassVar[bool] = False
+
+    def __init__(self, config: FinetuneConfig, world: World) -> None:
+        super().__init__(config, world)
+        backbone = build_backbone(config.backbone, world.image_shape[2])
+        self.backbone = backbone
+        self.classifier = LinearClassifier(backbone.width)
+        self.num_old_classes = 0
+
+    def begin_task(self, task: Task, reader: Reader) -> None:
+        super().begin_task(task, reader)
+        self.num_old_classes = task.num_old_classes
+
+    def loss(self, batch: Batch) -> Terms:
+        scores = self.predict(batch.views)  # [B, K]
+        first = self.num_old_classes if self.config.softmax_over == "new" else 0
+        return {"classify": F.cross_entropy(scores[:, first:], batch.labels - first)}

@@ -1,0 +1,36 @@
+"""Joint training: all classes at once, from scratch, the upper bound of every comparison."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from torch.nn import functional as F
+
+from remnant.contracts import Batch, InputError, Terms
+from remnant.methods.backbones import BackboneConfig, build_backbone
+from remnant.methods.base import Method, MethodConfig, World
+from remnant.models.classifier import LinearClassifier
+
+
+class JointConfig(MethodConfig):
+    name: Literal["joint"] = "joint"
+    backbone: BackboneConfig = BackboneConfig()
+
+
+class Joint(Method[JointConfig]):
+    Config = JointConfig
+    uses_memory: ClassVar[bool] = False
+
+    def __init__(self, config: JointConfig, world: World) -> None:
+        super().__init__(config, world)
+        if len(world.task_sizes) != 1:
+            raise InputError(
+                "joint learns all classes in one task; the stream has "
+                f"{len(world.task_sizes)}. Set stream.num_tasks=1."
+            )
+        backbone = build_backbone(config.backbone, world.image_shape[2])
+        self.backbone = backbone
+        self.classifier = LinearClassifier(backbone.width)
+
+    def loss(self, batch: Batch) -> Terms:
+        return {"classify": F.cross_entropy(self.predict(batch.views), batch.labels)}

@@ -1,0 +1,1 @@
+"""Networks: nn.Modules only, none of which computes its own loss."""

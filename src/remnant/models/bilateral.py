@@ -1,0 +1,156 @@
+"""Bilateral MAE: one encoder, a main and a detail branch, one decoder for both.
+
+[bimae] Zhai et al., ICCV 2023. The equations E1 to E7 are composed by the method; each function
+here is one term of them.
+
+Axes: B images, C channels, H height, W width, F patches, V visible patches, D width, K classes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from remnant.models.classifier import LinearClassifier
+from remnant.models.frequency import HighPass
+from remnant.models.masked_autoencoder import (
+    ImageShape,
+    MaskedDecoder,
+    MaskedEncoder,
+    choose_visible,
+    patch_grid,
+)
+from remnant.models.vit import Block, initialize
+
+
+class BilateralMAE(nn.Module):
+    """The network of [bimae]; its defaults are the paper's.
+
+    Args:
+        image_shape: Height, width and channels of the images.
+        patch_size: Side of a patch; divides height and width.
+        width: Of every token.
+        depth: Encoder blocks, the first one shared by both branches.
+        head_width: Of one attention head; divides `width`.
+        mlp_width: Hidden width in the blocks of encoder and decoder.
+        fusion_mlp_width: Hidden width in the fusion block.
+        has_detail_branch: Without it H and E have no weights, and z is the main class token.
+        cutoff: Largest radius, in cycles per pixel, that M removes.
+        frequency_per: What M transforms as one piece.
+        generator: Source of the initial weights; None: the global one.
+    """
+
+    def __init__(
+        self,
+        *,
+        image_shape: ImageShape,
+        patch_size: int,
+        width: int = 384,
+        depth: int = 5,
+        head_width: int = 32,
+        mlp_width: int = 1536,
+        fusion_mlp_width: int = 1536,
+        has_detail_branch: bool = True,
+        # Chosen: the paper gives none; half of the way to the finest detail that pixels can hold.
+        cutoff: float = 0.25,
+        frequency_per: Literal["image", "patch"] = "image",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        rows, columns = patch_grid(image_shape, patch_size)
+        self.num_patches = rows * columns
+        self.has_detail_branch = has_detail_branch
+        blocks = {"width": width, "head_width": head_width, "mlp_width": mlp_width}
+        self.encoder = MaskedEncoder(image_shape, patch_size, depth=depth, **blocks)
+        self.decoder = MaskedDecoder(image_shape, patch_size, **blocks)
+        if has_detail_branch:
+            self.detail_branch = _detail_branch(width)
+            self.fusion = Block(width, head_width, fusion_mlp_width)
+            self.fusion_norm = nn.LayerNorm(width)
+        self.classifier = LinearClassifier(width)
+        self.frequency = HighPass(
+            image_shape, cutoff, patch_size if frequency_per == "patch" else None
+        )
+        initialize(self, generator)
+
+    def visible_ids(self, noise: Tensor, mask_ratio: float) -> Tensor:
+        """Ascending ids [B, V] of the patches that uniform `noise` [B, F] leaves visible."""
+        assert noise.shape[1] == self.num_patches, "noise needs one number per patch"
+        return choose_visible(noise, mask_ratio)
+
+    def encode_first(self, views: Tensor, visible_ids: Tensor | None) -> Tensor:
+        """f = F[:1](mask(x, r)) [B, V+1, D], the class token first; None shows every patch."""
+        return self.encoder.first(self.encoder.embed(views, visible_ids))  # [bimae] E1
+
+    def encode_rest(self, first: Tensor) -> Tensor:
+        """F[1:](f) [B, V+1, D], with the encoder's last LayerNorm."""
+        return self.encoder.rest(first)
+
+    def detail(self, first: Tensor) -> Tensor:
+        """H(f) [B, V+1, D]."""
+        assert self.has_detail_branch, "this network was made without a detail branch"
+        return self.detail_branch(first)
+
+    def fuse(self, main: Tensor, detail: Tensor | None) -> Tensor:
+        """z = E(main, detail) [B, D]; `detail` is None where there is no detail branch."""
+        if detail is None:
+            assert not self.has_detail_branch, "this network fuses both branches"
+            return main[:, 0]  # already normalised by the last layer of F[1:]
+        tokens = torch.cat([main, detail], dim=1)  # [B, 2(V+1), D]
+        # Only the main class token, the first, is computed: nothing else of the block is used.
+        return self.fusion_norm(self.fusion(tokens, num_queries=1)[:, 0])  # [bimae] E2
+
+    def classify(self, features: Tensor) -> Tensor:
+        """G(z): [B, D] -> scores [B, K]."""
+        return self.classifier(features)
+
+    def decode(self, tokens: Tensor, visible_ids: Tensor | None) -> Tensor:
+        """D: tokens of either branch [B, V+1, D] -> views [B, C, H, W]."""
+        return self.decoder(tokens, visible_ids)
+
+    def decode_both(self, main: Tensor, detail: Tensor, visible_ids: Tensor) -> tuple[Tensor, ...]:
+        """D of the main and of the detail tokens in one pass: two times [B, C, H, W]."""
+        both = self.decode(torch.cat([main, detail]), visible_ids.repeat(2, 1))
+        return both.chunk(2)
+
+    def high_pass(self, views: Tensor) -> Tensor:
+        """M: views [B, C, H, W] -> complex spectrum, as many coefficients as pixels."""
+        return self.frequency(views)
+
+    def inverse(self, spectrum: Tensor) -> Tensor:
+        """Real part of the inverse transform: a spectrum of `high_pass` -> views [B, C, H, W]."""
+        return self.frequency.inverse(spectrum)
+
+    def complete(self, views: Tensor, visible_ids: Tensor) -> Tensor:
+        """x_hat [B, C, H, W] from the visible patches; the other pixels are never read."""
+        first = self.encode_first(views, visible_ids)
+        main = self.encode_rest(first)
+        if not self.has_detail_branch:
+            return self.decode(main, visible_ids)  # [bimae] E3
+        coarse, fine = self.decode_both(main, self.detail(first), visible_ids)
+        return coarse + self.inverse(self.high_pass(fine))  # [bimae] E4, E5
+
+    def features(self, views: Tensor) -> Tensor:
+        """z [B, D] of whole images: one encoder pass, no decoder."""
+        first = self.encode_first(views, None)
+        detail = self.detail(first) if self.has_detail_branch else None
+        return self.fuse(self.encode_rest(first), detail)
+
+    def scores(self, views: Tensor) -> Tensor:
+        """G(z) [B, K] of whole images."""
+        return self.classify(self.features(views))
+
+    def forward(self, views: Tensor) -> Tensor:
+        return self.scores(views)
+
+
+def _detail_branch(width: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(width, width),
+        nn.GELU(),
+        nn.Linear(width, width),
+        nn.GELU(),
+        nn.Linear(width, width),
+    )

@@ -1,0 +1,49 @@
+"""The linear classifier that grows with the tasks.
+
+Axes: B images, D width, K classes seen so far.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class LinearClassifier(nn.Module):
+    """One row of weights per class; starts with none."""
+
+    bias: nn.Parameter | None
+
+    def __init__(self, width: int, bias: bool = True) -> None:
+        super().__init__()
+        self.width = width
+        self.weight = nn.Parameter(torch.empty(0, width))  # [K, D]
+        self.bias = nn.Parameter(torch.empty(0)) if bias else None  # [K]
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.weight)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[B, D] -> scores [B, K]."""
+        return functional.linear(features, self.weight, self.bias)
+
+    def grow(self, num_new_classes: int, generator: torch.Generator | None = None) -> None:
+        """Append rows drawn as `nn.Linear` draws them; old rows keep every bit.
+
+        The parameters are new objects afterwards: optimisers made before hold the old ones.
+        """
+        if num_new_classes < 1:
+            raise ValueError(f"a classifier grows by at least one class; got {num_new_classes}")
+        bound = self.width**-0.5
+        rows = torch.empty(num_new_classes, self.width).uniform_(-bound, bound, generator=generator)
+        self.weight = _append(self.weight, rows)
+        if self.bias is not None:
+            entries = torch.empty(num_new_classes).uniform_(-bound, bound, generator=generator)
+            self.bias = _append(self.bias, entries)
+
+
+def _append(old: nn.Parameter, new: Tensor) -> nn.Parameter:
+    joined = torch.cat([old.detach(), new.to(old)])
+    return nn.Parameter(joined, requires_grad=old.requires_grad)

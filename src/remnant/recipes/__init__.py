@@ -1,0 +1,60 @@
+"""Named runs: `<dataset>[-<scale>]-<method>[-<variant>][-<tasks>]`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from remnant.config import RunConfig, load_config, nearest
+from remnant.contracts import InputError
+from remnant.recipes import simple
+
+SIMPLE: tuple[simple.Simple, ...] = ("finetune", "er", "joint")
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "demo": partial(simple.digits, "er"),
+    **{f"digits-{name}": partial(simple.digits, name) for name in SIMPLE},
+    **{f"cifar100-mini-{name}": partial(simple.mini, "cifar100", name) for name in SIMPLE},
+    **{
+        f"tiny-imagenet-mini-{name}": partial(simple.mini, "tiny-imagenet", name) for name in SIMPLE
+    },
+    **{
+        f"cifar100-{name}-{num_tasks}": partial(simple.cifar100, name, num_tasks)
+        for name in ("finetune", "er")
+        for num_tasks in (10, 20, 50)
+    },
+    **{
+        f"imagenet-subset-{name}-{num_tasks}": partial(
+            simple.imagenet, "imagenet-subset", name, num_tasks
+        )
+        for name in ("finetune", "er")
+        for num_tasks in (10, 20, 50)
+    },
+    **{
+        f"imagenet-full-{name}-10": partial(simple.imagenet, "imagenet-full", name, 10)
+        for name in ("finetune", "er")
+    },
+    "cifar100-joint": partial(simple.cifar100, "joint", 1),
+    "imagenet-subset-joint": partial(simple.imagenet, "imagenet-subset", "joint", 1),
+    "imagenet-full-joint": partial(simple.imagenet, "imagenet-full", "joint", 1),
+}
+
+
+def load_recipe(name: str) -> RunConfig:
+    """The config of a recipe, or of a JSON file such as a run folder's config.json."""
+    if name in RECIPES:
+        return RECIPES[name]()
+    if name.endswith(".json"):
+        return load_config(Path(name))
+    raise InputError(
+        f"{name!r} is not a recipe.{nearest(name, RECIPES)} See remnant list recipes, or give the "
+        "path of a config.json."
+    )
+
+
+def describe_recipe(name: str) -> str:
+    """The first line of what a recipe says about itself."""
+    build = RECIPES[name]
+    function = build.func if isinstance(build, partial) else build
+    return (function.__doc__ or "").strip().splitlines()[0]

@@ -1,0 +1,22 @@
+"""Run folders -> pages, tables and pictures; needs no torch to read them."""
+
+from remnant.reports.comparison import write_comparison
+from remnant.reports.figures import draw_figures
+from remnant.reports.gallery import draw_gallery
+from remnant.reports.records import RunFolder, RunFolderError, find_runs, read_run
+from remnant.reports.run_page import write_report
+from remnant.reports.tables import latex_table, markdown_table, terminal_rows
+
+__all__ = [
+    "RunFolder",
+    "RunFolderError",
+    "draw_figures",
+    "draw_gallery",
+    "find_runs",
+    "latex_table",
+    "markdown_table",
+    "read_run",
+    "terminal_rows",
+    "write_comparison",
+    "write_report",
+]

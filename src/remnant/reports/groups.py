@@ -1,0 +1,154 @@
+"""Runs that repeat one another: the same settings under another seed, class order or place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remnant.reports.events import Json, setting
+from remnant.reports.records import RunFolder, RunFolderError, find_runs, read_run
+
+# Settings in which repetitions of one experiment may differ, wherever they stand in a config.
+_REPEATED = {"seed", "order", "recipe", "root", "data_root", "out"}
+_MAX_NAMED_SETTINGS = 3
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample deviation (n - 1) of one number over the runs of a group."""
+
+    mean: float
+    deviation: float | None  # None: a single run has none
+    count: int
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Finished runs with equal settings but for seed, order and paths."""
+
+    label: str  # unique within a comparison
+    runs: tuple[RunFolder, ...]
+
+    @property
+    def first(self) -> RunFolder:
+        return self.runs[0]
+
+    def spread(self, value: Callable[[RunFolder], float | None]) -> Spread | None:
+        """Over the runs that have the value; None where none has."""
+        values = [number for run in self.runs if (number := value(run)) is not None]
+        return _spread(values) if values else None
+
+    def curve(self) -> tuple[list[int], list[Spread]]:
+        """Classes seen and accuracy after each task."""
+        length = min(run.num_done_tasks for run in self.runs)
+        columns = zip(*(run.result.accuracies[:length] for run in self.runs), strict=True)
+        return self.first.classes_seen[:length], [_spread(column) for column in columns]
+
+    @property
+    def has_twins(self) -> bool:
+        """Two of the runs share seed and order, so they are no independent repetition."""
+        return len({(run.result.seed, str(run.result.order)) for run in self.runs}) < len(self.runs)
+
+
+def read_groups(folders: Iterable[Path]) -> tuple[list[RunGroup], list[RunFolder]]:
+    """The groups among the runs in `folders` in order of appearance, and the unfinished runs.
+
+    Raises:
+        RunFolderError: A folder holds no run, or no run is finished.
+    """
+    runs = [read_run(folder) for folder in find_runs(folders)]
+    gathered: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        if run.result.finished:
+            gathered.setdefault(_settings_key(run.config), []).append(run)
+    if not gathered:
+        raise RunFolderError(
+            f"a comparison needs at least one finished run; none of the {len(runs)} is. "
+            "Finish them with `remnant resume DIR`."
+        )
+    groups = [RunGroup(members[0].result.method, tuple(members)) for members in gathered.values()]
+    return _with_labels(groups), [run for run in runs if not run.result.finished]
+
+
+def differing_settings(groups: Sequence[RunGroup]) -> dict[str, list[str]]:
+    """Dotted names of the settings in which the groups differ, with the value in each group."""
+    flat = [flatten(_comparable(group.first.config)) for group in groups]
+    names = dict.fromkeys(name for values in flat for name in values)
+    table = {name: [_text(values.get(name)) for values in flat] for name in names}
+    return {name: values for name, values in table.items() if len(set(values)) > 1}
+
+
+def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    """A nested config as dotted names."""
+    if not isinstance(value, dict) or not value:
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for name, inner in value.items():
+        flat |= flatten(inner, f"{prefix}.{name}" if prefix else str(name))
+    return flat
+
+
+def memory_text(run: RunFolder) -> str:
+    """Codec and budget in a few words: `raw, 60KiB/class`."""
+    memory = run.result.memory
+    if run.result.finished and (memory is None or memory.budget_bytes == 0):
+        return "none"
+    codec = setting(run.config, "memory.codec")
+    name = codec.get("name") if isinstance(codec, dict) else codec
+    budget = setting(run.config, "memory.budget")
+    text = ", ".join(str(part) for part in (name, budget) if part)
+    return text + (
+        " (pixels only)" if setting(run.config, "memory.count_overhead") is False else ""
+    )
+
+
+def _with_labels(groups: list[RunGroup]) -> list[RunGroup]:
+    """Name each group by its method; where methods repeat, add what tells them apart."""
+    labelled = []
+    for group in groups:
+        rivals = [other for other in groups if other.label == group.label]
+        recipes = {other.first.result.recipe for other in rivals}
+        memories = {memory_text(other.first) for other in rivals}
+        label = group.label
+        if len(rivals) == len(recipes) > 1 and "" not in recipes:
+            label = group.first.result.recipe
+        elif len(rivals) == len(memories) > 1:
+            label += f" ({memory_text(group.first)})"
+        elif len(rivals) > 1:
+            label += f" ({_distinction(group, rivals)})"
+        labelled.append(replace(group, label=label))
+    return labelled
+
+
+def _distinction(group: RunGroup, rivals: Sequence[RunGroup]) -> str:
+    """The first settings in which a group differs from others of its method."""
+    position = [other is group for other in rivals].index(True)
+    differences = differing_settings(rivals)
+    named = [f"{name}={values[position]}" for name, values in differences.items()]
+    shown = named[:_MAX_NAMED_SETTINGS]
+    # Shown in part, the settings may agree; the folder is always the group's own.
+    return ", ".join(shown if len(named) == len(shown) else [*shown, group.first.name])
+
+
+def _comparable(config: Any) -> Any:
+    if not isinstance(config, dict):
+        return config
+    return {name: _comparable(value) for name, value in config.items() if name not in _REPEATED}
+
+
+def _settings_key(config: Json) -> str:
+    return json.dumps(_comparable(config), sort_keys=True)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return Spread(float(np.mean(values)), deviation, len(values))

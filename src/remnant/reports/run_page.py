@@ -1,0 +1,146 @@
+"""One run folder -> `report.html`, a page that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from remnant.reports.embed import inline_svg, raster_address
+from remnant.reports.figures import CHARTS, counted_entries, draw_figures
+from remnant.reports.groups import flatten, memory_text
+from remnant.reports.page import Picture, order_text, render_page, value_text
+from remnant.reports.records import RunFolder, read_object, read_run, write_file
+from remnant.reports.tables import headlines
+from remnant.reports.units import count_text, percent_text
+
+_PICTURE_BYTES = 1_900_000  # of all rasters together, so that a page stays below 3 MB
+_MAX_SVG_BYTES = 400_000
+
+
+def write_report(folder: Path) -> Path:
+    """Draw the charts of one run anew and write its `report.html`.
+
+    Raises:
+        RunFolderError: `folder` is no run folder, or one of its files is damaged.
+    """
+    draw_figures(folder)
+    page = folder / "report.html"
+    write_file(page, _run_page(read_run(folder)))
+    return page
+
+
+def _run_page(run: RunFolder) -> str:
+    gallery, extras = _rasters(run)
+    return render_page(
+        "run.html.j2",
+        run=run,
+        result=run.result,
+        order=order_text(run),
+        memory=memory_text(run),
+        headlines=headlines(run),
+        matrix=_matrix_rows(run),
+        charts={chart.name: _chart(run, chart.name) for chart in CHARTS},
+        measures=_measures(run),
+        ledger=_ledger_rows(run),
+        gallery=gallery,
+        extras=extras,
+        config={name: value_text(value) for name, value in flatten(run.config).items()},
+        environment={name: value_text(value) for name, value in flatten(run.environment).items()},
+    )
+
+
+def _matrix_rows(run: RunFolder) -> list[dict[str, Any]]:
+    """One row per completed task: its classes, accuracy on each task so far, and on all."""
+    result, rows = run.result, []
+    for index, accuracy in enumerate(result.accuracies):
+        rows.append(
+            {
+                "task": index + 1,
+                "classes": run.task_names(index),
+                "cells": _at(result.accuracy_matrix, index, []),
+                "accuracy": accuracy,
+                "top5": _at(result.top5, index, None),
+                "seconds": _at(result.seconds_per_task, index, None),
+            }
+        )
+    return rows
+
+
+def _at(values: Sequence[Any], index: int, missing: Any) -> Any:
+    return values[index] if index < len(values) else missing
+
+
+def _chart(run: RunFolder, name: str) -> Picture | None:
+    chart = next(chart for chart in CHARTS if chart.name == name)
+    path = run.path / "figures" / f"{name}.svg"
+    if not path.is_file():
+        return None
+    svg = inline_svg(path.read_bytes(), name, f"{chart.title}. {chart.caption}")
+    return Picture(name, chart.title, chart.caption, svg=svg)
+
+
+def _measures(run: RunFolder) -> list[tuple[str, str, str]]:
+    """The numbers beside the headlines: name, value, meaning."""
+    result, rows = run.result, []
+    for name, value, meaning in (
+        ("Top-5 average", result.top5_average, "Percent; the label is among the five best guesses"),
+        ("Backward transfer", result.backward_transfer,
+         "Points; mean change of a task since it was learned"),
+    ):  # fmt: skip
+        if value is not None:
+            rows.append((name, percent_text(value, 2), meaning))
+    for name, meaning in (("pi", "Feature density: intra over inter"),
+                          ("intra", "Mean cosine similarity within a class"),
+                          ("inter", "Mean cosine similarity between classes")):  # fmt: skip
+        value = (result.density or {}).get(name)
+        if value is not None:
+            rows.append((f"Density {name}", f"{value:.3f}", meaning))
+    for name, value in (result.flops_per_image or {}).items():
+        if value is not None:
+            rows.append((f"FLOPs to {name}", count_text(value), "Per image"))
+    return rows
+
+
+def _ledger_rows(run: RunFolder) -> list[tuple[str, int, float | None]]:
+    """Entry, bytes and percent of the budget; fixed costs have no share in it."""
+    memory = run.result.memory
+    if memory is None:
+        return []
+    whole = memory.budget_bytes or memory.used_bytes or 1
+    rows: list[tuple[str, int, float | None]] = [
+        (name, size, 100 * size / whole) for name, size in counted_entries(memory.ledger)
+    ]
+    for group, entries in memory.ledger.items():
+        if isinstance(entries, dict):
+            rows += [(f"{group}: {name}", size, None) for name, size in entries.items()]
+    return rows
+
+
+def _rasters(run: RunFolder) -> tuple[Picture | None, list[Picture]]:
+    """The gallery of the memory, and the pictures that a method added, in name order."""
+    folder = run.path / "figures"
+    extras = [path for path in sorted(folder.glob("extra-*")) if path.suffix in (".svg", ".png")]
+    rasters = [path for path in [folder / "memory.png", *extras] if path.suffix == ".png"]
+    share = _PICTURE_BYTES // len(rasters)
+    gallery = None
+    if rasters[0].is_file():
+        title, caption = "What the memory holds", "The first exemplars of each class, best first."
+        address = raster_address(rasters[0], share)
+        gallery = Picture("memory", title, caption, address=address)
+    return gallery, [_extra(path, share) for path in extras]
+
+
+def _extra(path: Path, max_bytes: int) -> Picture:
+    words_path = path.with_suffix(".json")
+    words = read_object(words_path) if words_path.is_file() else {}
+    title = str(words.get("title") or path.stem.removeprefix("extra-").replace("-", " "))
+    caption = str(words.get("caption") or "")
+    where = f"figures/{path.name}"
+    if path.suffix == ".png":
+        address = raster_address(path, max_bytes)
+        return Picture(path.stem, title, caption, address=address, path=where)
+    if path.stat().st_size > _MAX_SVG_BYTES:
+        return Picture(path.stem, title, caption, path=where)
+    svg = inline_svg(path.read_bytes(), path.stem, f"{title}. {caption}")
+    return Picture(path.stem, title, caption, svg=svg, path=where)

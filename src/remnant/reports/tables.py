@@ -1,0 +1,160 @@
+"""Tables of runs: for the terminal, for Markdown and for LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from remnant.reports.groups import RunGroup, Spread, memory_text, read_groups
+from remnant.reports.records import RunFolder, read_run
+from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
+
+
+@dataclass(frozen=True)
+class Table:
+    """Text in rows; all columns from `first_number` on are numbers."""
+
+    headers: list[str]
+    rows: list[list[str]]
+    first_number: int
+
+
+@dataclass(frozen=True)
+class _Column:
+    header: str
+    value: Callable[[RunFolder], float | None]
+    text: Callable[[Spread], str]
+
+
+def _with_deviation(spread: Spread) -> str:
+    mean = percent_text(spread.mean, 2)
+    return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.2f}"
+
+
+_COLUMNS = (
+    _Column("Avg", lambda run: run.result.average_accuracy, _with_deviation),
+    _Column("Last", lambda run: run.result.last_accuracy, _with_deviation),
+    _Column("F", lambda run: run.result.forgetting, _with_deviation),
+    _Column("Top-5", lambda run: run.result.top5_average, _with_deviation),
+    _Column("Params", lambda run: run.result.parameters, lambda it: count_text(it.mean)),
+    _Column(
+        "Bytes",
+        lambda run: run.result.memory.used_bytes if run.result.memory else None,
+        lambda it: f"{it.mean:,.0f}",
+    ),
+    _Column(
+        "Images/s", lambda run: run.result.train_images_per_second, lambda it: f"{it.mean:,.0f}"
+    ),
+    _Column("Seconds", lambda run: run.result.train_seconds, lambda it: f"{it.mean:,.0f}"),
+)
+
+
+def comparison_table(groups: Sequence[RunGroup]) -> Table:
+    """One row per group: what ran, then mean and deviation of what came out."""
+    rows = []
+    for group in groups:
+        row = [group.label, group.first.result.dataset, memory_text(group.first)]
+        for column in _COLUMNS:
+            spread = group.spread(column.value)
+            row.append(MISSING if spread is None else column.text(spread))
+        rows.append([*row, str(len(group.runs))])
+    headers = ["Method", "Dataset", "Memory", *(column.header for column in _COLUMNS), "Runs"]
+    return Table(headers, rows, first_number=3)
+
+
+def markdown_table(folders: Iterable[Path]) -> str:
+    """The comparison of finished runs in `folders` as a Markdown table."""
+    return to_markdown(comparison_table(read_groups(folders)[0]))
+
+
+def latex_table(folders: Iterable[Path]) -> str:
+    """The comparison of finished runs in `folders` as a LaTeX tabular (booktabs)."""
+    return to_latex(comparison_table(read_groups(folders)[0]))
+
+
+def to_markdown(table: Table) -> str:
+    marks = ["---" if index < table.first_number else "---:" for index in range(len(table.headers))]
+    lines = [table.headers, marks, *table.rows]
+    escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
+
+
+def to_latex(table: Table) -> str:
+    alignment = "l" * table.first_number + "r" * (len(table.headers) - table.first_number)
+    head, *body = (
+        " & ".join(_latex_cell(cell) for cell in line) + r" \\"
+        for line in (table.headers, *table.rows)
+    )
+    lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *body]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+_LATEX_ESCAPES = str.maketrans(
+    {sign: "\\" + sign for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", MISSING: "--", "…": r"\dots{}", "\n": " "}
+)
+
+
+def _latex_cell(text: str) -> str:
+    return text.translate(_LATEX_ESCAPES)
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One number that sums a run up, with what it means."""
+
+    name: str
+    value: str
+    unit: str
+    meaning: str
+
+
+def headlines(run: RunFolder) -> list[Headline]:
+    """The few numbers to look at first; those that the run does not have are left out."""
+    result, found = run.result, []
+    so_far = "" if result.finished else " (so far)"
+    for name, value, meaning in (
+        ("Average accuracy", result.average_accuracy, "Mean of the accuracies after each task."),
+        ("Last accuracy", result.last_accuracy, "On all classes seen, after the last task."),
+    ):
+        if value is not None:
+            found.append(Headline(name + so_far, percent_text(value), "%", meaning))
+    if result.forgetting is not None and run.num_done_tasks > 1:
+        meaning = "Mean loss of each earlier task since its best moment; lower is better."
+        found.append(Headline("Forgetting", percent_text(result.forgetting), "points", meaning))
+    found += _memory_headline(run)
+    if result.parameters is not None:
+        meaning = "Numbers that the network learned, after the last task."
+        found.append(Headline("Parameters", count_text(result.parameters), "", meaning))
+    if result.train_seconds is not None:
+        speed = result.train_images_per_second
+        meaning = "Spent training" + (f", at {speed:,.0f} images per second." if speed else ".")
+        found.append(Headline("Time", seconds_text(result.train_seconds), "", meaning))
+    return found
+
+
+def _memory_headline(run: RunFolder) -> list[Headline]:
+    memory = run.result.memory
+    if memory is None or (memory.used_bytes == 0 and not memory.budget_bytes):
+        return []
+    total = f"{sum(memory.exemplars_per_class):,} exemplars"
+    meaning = f"Used by {total}."
+    if memory.budget_bytes is not None:
+        meaning = f"Used by {total}, of a budget of {bytes_text(memory.budget_bytes)}."
+    return [Headline("Memory", bytes_text(memory.used_bytes), "", meaning)]
+
+
+def terminal_rows(folder: Path) -> tuple[list[str], list[list[str]]]:
+    """Headers and rows of the table that ends a run in the terminal."""
+    run = read_run(folder)
+    rows = [
+        [line.name, f"{line.value} {line.unit}".strip(), line.meaning] for line in headlines(run)
+    ]
+    if run.num_done_tasks > 1:
+        steps = [percent_text(value) for value in run.result.accuracies]
+        if len(steps) > 10:
+            steps = [*steps[:5], "…", *steps[-4:]]
+        rows.insert(2, ["After each task", " ".join(steps), "On all classes seen so far, in %."])
+    return ["", "value", "meaning"], rows

@@ -1,0 +1,166 @@
+"""The processes and devices a run is spread over: the one module that knows lightning-fabric."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from remnant.contracts import InputError, Settings
+
+
+class TrainingConfig(Settings):
+    """Where and how a run is carried out; changes what is learned by rounding at most."""
+
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    devices: int = Field(default=1, ge=1)  # processes on this machine
+    num_nodes: int = Field(default=1, ge=1)
+    # "auto": bf16-mixed where the hardware has it (CUDA), else 32-true; on CPUs bf16 is far slower
+    precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
+    accumulate: int = Field(
+        default=1, ge=1
+    )  # parts that a batch is worked off in, one after the other
+    threads: int | None = Field(default=None, ge=1)  # per process; None: all cores, shared out
+    checkpoint_every_steps: int = Field(default=500, ge=1)
+    log_every_steps: int = Field(default=10, ge=1)
+
+
+class Processes:
+    """This process among its like: where it stands, and how they agree."""
+
+    def __init__(self, config: TrainingConfig) -> None:
+        # Fabric takes two seconds to import: only those who train pay.
+        from lightning_fabric import Fabric
+
+        accelerator = self._check_accelerator(config.accelerator)
+        precision = config.precision
+        if precision == "auto":
+            has_bf16 = accelerator == "cuda" and torch.cuda.is_bf16_supported()
+            precision = "bf16-mixed" if has_bf16 else "32-true"
+        self.precision = precision
+        is_many = config.devices * config.num_nodes > 1
+        self._fabric = Fabric(
+            accelerator=accelerator,
+            devices=config.devices,
+            num_nodes=config.num_nodes,
+            precision=precision,
+            strategy="ddp" if is_many else "auto",
+        )
+        self._fabric.launch()
+        cores = os.cpu_count() or 1
+        torch.set_num_threads(config.threads or max(1, cores // config.devices))
+        self.threads = torch.get_num_threads()
+        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.deterministic = True
+
+    @staticmethod
+    def _check_accelerator(name: str) -> str:
+        has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+        if name == "auto":
+            return "cuda" if has_cuda else "mps" if has_mps else "cpu"
+        if (name == "cuda" and not has_cuda) or (name == "mps" and not has_mps):
+            raise InputError(
+                f"training.accelerator={name} needs a device that torch cannot find here. Use "
+                "--accelerator cpu, or install a torch built for it."
+            )
+        return name
+
+    @property
+    def device(self) -> torch.device:
+        return self._fabric.device
+
+    @property
+    def rank(self) -> int:
+        return self._fabric.global_rank
+
+    @property
+    def count(self) -> int:
+        return self._fabric.world_size
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def barrier(self) -> None:
+        self._fabric.barrier()
+
+    def prepare(self, method: nn.Module) -> None:
+        """Move a network that has just grown to the device; share batch statistics if we can."""
+        if self.count > 1 and self.device.type == "cuda":
+            nn.SyncBatchNorm.convert_sync_batchnorm(method)
+        method.to(self.device)
+
+    def autocast(self) -> AbstractContextManager[None]:
+        return self._fabric.autocast()
+
+    def backward(self, loss: Tensor) -> None:
+        self._fabric.backward(loss)
+
+    # ---------------------------------------------------------------------------------- agreement
+
+    def sum_of(self, number: int) -> int:
+        if self.count == 1:
+            return number
+        return int(self._sum(torch.tensor(number, device=self.device)))
+
+    def add_terms(self, terms: dict[str, float]) -> dict[str, float]:
+        """Each process's share of the loss terms, added up. All name the same terms."""
+        if self.count == 1:
+            return terms
+        names = sorted(terms)
+        values = torch.tensor([terms[name] for name in names], device=self.device)
+        return dict(zip(names, self._sum(values).tolist(), strict=True))
+
+    def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
+        """Sum gradients over processes; a parameter without one anywhere stays without."""
+        if self.count == 1:
+            return
+        flags = torch.tensor([float(p.grad is not None) for p in parameters], device=self.device)
+        grads = [
+            torch.zeros_like(p).flatten() if p.grad is None else p.grad.flatten()
+            for p in parameters
+        ]
+        summed = self._sum(torch.cat([flags, *grads]))
+        flags, values = summed[: len(parameters)], summed[len(parameters) :]
+        pieces = values.split([p.numel() for p in parameters])
+        for parameter, flag, piece in zip(parameters, flags.tolist(), pieces, strict=True):
+            parameter.grad = piece.view_as(parameter).clone() if flag else None
+
+    def average_statistics(self, method: nn.Module) -> None:
+        """Give every process the same running statistics.
+
+        gloo has no synchronised batch normalisation: each process normalises its own rows, so two
+        processes differ from one for such networks, but never from one another.
+        """
+        if self.count == 1:
+            return
+        buffers = [buffer for buffer in method.buffers() if buffer.is_floating_point()]
+        if not buffers:
+            return
+        summed = self._sum(torch.cat([buffer.flatten() for buffer in buffers])) / self.count
+        for buffer, piece in zip(buffers, summed.split([b.numel() for b in buffers]), strict=True):
+            buffer.copy_(piece.view_as(buffer))
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows [n, ...] of all processes, first process first; all bring equally many."""
+        if self.count == 1:
+            return rows
+        gathered = self._fabric.all_gather(rows)
+        assert isinstance(gathered, Tensor), "a tensor gathers to a tensor"
+        return gathered.flatten(0, 1)
+
+    def check_same(self, digest: str, what: str) -> None:
+        """All processes must hold the same bytes."""
+        mine = torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8, device=self.device)
+        everyone = self.gather(mine[None])
+        assert bool((everyone == mine).all()), f"processes disagree on the {what}"
+
+    def _sum(self, value: Tensor) -> Tensor:
+        summed = self._fabric.all_reduce(value, reduce_op="sum")
+        assert isinstance(summed, Tensor), "a tensor sums to a tensor"
+        return summed

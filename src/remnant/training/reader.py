@@ -1,0 +1,53 @@
+"""Read-only passes over image sets: what methods and evaluation see, shared among processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from remnant.augment import test_views, to_images
+from remnant.contracts import ImageSet, generator
+from remnant.training.feeding import Look
+from remnant.training.processes import Processes
+
+_BATCH_SIZE = 256
+
+
+class FabricReader:
+    """The `Reader` that methods are given."""
+
+    def __init__(self, processes: Processes, look: Look, seed: int) -> None:
+        self.seed = seed
+        self.mean = look.mean
+        self.std = look.std
+        self._processes = processes
+
+    def generator(self, *purpose: str | int) -> torch.Generator:
+        return generator(self.seed, *purpose)
+
+    def images(self, images: ImageSet) -> Iterator[Tensor]:
+        for positions in torch.arange(len(images)).split(_BATCH_SIZE):
+            yield images.images.read(positions)
+
+    @torch.no_grad()
+    def apply(
+        self, function: Callable[[Tensor], Tensor], images: ImageSet, *, mirrored: bool = False
+    ) -> Tensor:
+        share = -(-len(images) // self._processes.count)  # rows per process, the last ones repeated
+        first = self._processes.rank * share
+        mine = torch.arange(first, first + share).clamp_(max=len(images) - 1)
+        outputs = []
+        for positions in mine.split(_BATCH_SIZE):
+            views = self.views(images.images.read(positions))
+            with self._processes.autocast():
+                output = function(views.flip(3) if mirrored else views)
+            outputs.append(output.float() if output.is_floating_point() else output)
+        return self._processes.gather(torch.cat(outputs))[: len(images)].cpu()
+
+    def views(self, images: Tensor) -> Tensor:
+        return test_views(images.to(self._processes.device), self.mean, self.std)
+
+    def to_images(self, views: Tensor) -> Tensor:
+        return to_images(views, self.mean, self.std).cpu()

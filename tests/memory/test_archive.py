@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from deflate import DEFLATE
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import memory_configs, pixels
+
+from remnant.contracts import InputError
+from remnant.files import write_archive
+from remnant.memory import CODECS, Memory, MemoryConfig, PatchesConfig
+
+SMALL = (8, 8, 3)
+PATCHES = MemoryConfig(codec=PatchesConfig(patch_size=2), budget="3images/class")
+
+
+def filled(config: MemoryConfig = PATCHES, num_classes: int = 2, seed: int = 0) -> Memory:
+    memory = Memory(config, SMALL, seed)
+    memory.fit_to(num_classes)
+    for label in range(num_classes):
+        memory.add_class(label, f"class {label}", [pixels(SMALL, 9 * label + i) for i in range(3)])
+    return memory
+
+
+@given(memory_configs(), st.integers(0, 4))
+@settings(max_examples=20, deadline=None)
+def test_a_memory_survives_its_arrays(config: MemoryConfig, num_classes: int) -> None:
+    memory = filled(config, num_classes)
+    again = Memory.from_arrays(*memory.state_arrays())
+    assert again.digest() == memory.digest()
+    assert (again.counts, again.class_names) == (memory.counts, memory.class_names)
+    assert (again.config, again.seed, again.nbytes) == (config, memory.seed, memory.nbytes)
+    assert [again.exemplars(label) for label in again.labels] == [
+        memory.exemplars(label) for label in memory.labels
+    ]
+
+
+def test_equal_contents_give_equal_files_however_they_came_about(tmp_path: Path) -> None:
+    first = filled()
+    second = Memory(PATCHES, SMALL, seed=0)
+    second.add_class(1, "class 1", [pixels(SMALL, 9 + i) for i in range(3)])
+    second.add_class(5, "gone", [pixels(SMALL, 77)])
+    second.remove_class(5)
+    second.add_class(0, "class 0", [pixels(SMALL, i) for i in range(3)])
+    digests = first.save(tmp_path / "a"), second.save(tmp_path / "nested" / "b")
+    assert digests == (first.digest(), second.digest())
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "nested" / "b").read_bytes()
+
+
+def test_a_loaded_memory_goes_on_like_the_saved_one(tmp_path: Path) -> None:
+    memory = filled()
+    memory.save(tmp_path / "memory")
+    again = Memory.load(tmp_path / "memory")
+    for one in (memory, again):
+        one.add_class(7, "new", [pixels(SMALL, 70)])
+    assert again.digest() == memory.digest()
+
+
+def test_the_digest_tells_memories_apart() -> None:
+    thinned = filled()
+    thinned.remove_exemplar(1, 2)
+    assert len({filled().digest(), filled(seed=1).digest(), thinned.digest()}) == 3
+
+
+def test_what_was_removed_is_not_in_the_file(tmp_path: Path) -> None:
+    planted = np.full(SMALL, 171, dtype=np.uint8)
+    planted[::2] = 93
+    pattern = planted[:2].tobytes()
+    memory = filled(MemoryConfig(budget="3images/class"))
+    memory.add_class(2, "a secret name", [pixels(SMALL, 50), planted])
+    memory.add_class(3, "another", [planted])
+    path = tmp_path / "memory"
+    memory.save(path)
+    assert path.read_bytes().count(pattern) == 8
+    memory.remove_exemplar(2, 1)
+    memory.save(path)
+    assert path.read_bytes().count(pattern) == 4
+    memory.remove_class(3)
+    memory.remove_class(2)
+    memory.save(path)
+    assert pattern not in path.read_bytes()
+    assert b"secret" not in path.read_bytes()
+    assert Memory.load(path).labels == [0, 1]
+
+
+def test_the_ledger_accounts_for_the_file(tmp_path: Path) -> None:
+    for index, config in enumerate((PATCHES, MemoryConfig())):
+        memory = filled(config)
+        memory.save(tmp_path / str(index))
+        ledger = memory.ledger()
+        fixed = ledger.pop("fixed")
+        container = (tmp_path / str(index)).stat().st_size - sum(ledger.values())
+        assert 0 < container - sum(fixed.values()) < 800
+
+
+def test_a_flipped_bit_anywhere_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    small = MemoryConfig(budget="60B/class", codec=PatchesConfig(patch_size=4))
+    filled(small, num_classes=1).save(path)
+    content = path.read_bytes()
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        path.write_bytes(damaged)
+        with pytest.raises(InputError):
+            Memory.load(path)
+
+
+def test_a_missing_or_shortened_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    with pytest.raises(InputError, match="does not exist"):
+        Memory.load(path)
+    filled().save(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError):
+        Memory.load(path)
+
+
+# ------------------------------------------------------------------- contents with a true checksum
+
+
+def without(name: str) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda arrays, metadata: arrays.pop(name)
+
+
+def setting(name: str, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda arrays, metadata: (arrays if name in arrays else metadata).update({name: value})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(without(name) for name in ("payload", "positions", "counts", "labels")),
+        setting("payload", np.zeros(5, np.uint8)),
+        setting("positions", np.zeros(12, np.uint8)),
+        setting("positions", np.full(12, 255, np.uint8)),
+        setting("counts", np.array([3, 2], np.int64)),
+        setting("counts", np.array([7, -1], np.int64)),
+        setting("counts", np.array([2**62, 2**62], np.int64)),
+        setting("counts", np.array([[3], [3]], np.int64)),
+        setting("counts", np.array([3.0, 3.0])),
+        setting("labels", np.array([1, 0], np.int64)),
+        setting("labels", np.array([0, 0], np.int64)),
+        setting("labels", np.array([-1, 0], np.int64)),
+        setting("names", ["one"]),
+        setting("names", [1, 2]),
+        setting("image_shape", [8, 8]),
+        setting("image_shape", [10**9, 10**9, 3]),
+        setting("image_shape", [16, 8, 3]),
+        setting("num_seen_classes", 1),
+        setting("num_seen_classes", -1),
+        setting("config", {"budget": "lots"}),
+        setting("config", {"budget": "1B/class"}),
+        setting("config", {"budget": "577B/class", "codec": {"name": "patches", "patch_size": 4}}),
+        setting("extra", 1),
+    ],
+)
+def test_impossible_contents_are_refused_in_one_sentence(
+    change: Callable[[dict[str, Any], dict[str, Any]], None], tmp_path: Path
+) -> None:
+    arrays, metadata = filled().state_arrays()
+    change(arrays, metadata)
+    write_archive(tmp_path / "memory", "memory", 1, arrays, metadata)
+    with pytest.raises(InputError) as caught:
+        Memory.load(tmp_path / "memory")
+    assert "\n" not in str(caught.value)
+
+
+def test_more_than_the_budget_is_refused() -> None:
+    arrays, metadata = filled().state_arrays()
+    metadata["config"]["budget"] = "60B/class"
+    with pytest.raises(InputError, match="more than its 60 bytes"):
+        Memory.from_arrays(arrays, metadata)
+
+
+def test_lengths_are_stored_where_they_vary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CODECS, "raw", DEFLATE)
+    memory = filled(MemoryConfig())
+    arrays, metadata = memory.state_arrays()
+    sizes = [len(zlib.compress(pixels(SMALL, seed).tobytes())) for seed in (0, 1, 2, 9, 10, 11)]
+    assert arrays["lengths"].tolist() == sizes
+    assert arrays["lengths"].dtype == np.uint16
+    assert Memory.from_arrays(arrays, metadata).digest() == memory.digest()
+    arrays["lengths"] = arrays["lengths"][:-1]
+    with pytest.raises(InputError, match="must have a length"):
+        Memory.from_arrays(arrays, metadata)
+
+
+@pytest.mark.slow
+def test_thousands_of_mutated_files_raise_nothing_but_input_errors(tmp_path: Path) -> None:
+    path, chance = tmp_path / "memory", random.Random(0)
+    filled().save(path)
+    content = path.read_bytes()
+    for _ in range(5_000):
+        damaged = bytearray(content)
+        for _ in range(chance.randint(1, 4)):
+            start = chance.randrange(len(damaged))
+            piece = chance.randbytes(chance.randint(0, 4))
+            damaged[start : start + chance.randint(0, 6)] = piece
+        if damaged == content:
+            continue
+        path.write_bytes(damaged)
+        with pytest.raises(InputError):
+            Memory.load(path)
+
+
+@pytest.mark.slow
+def test_thousands_of_mutated_contents_load_or_are_refused() -> None:
+    chance = random.Random(1)
+    values = [None, True, -1, 0, 3, 2**63, 1e308, "", "x", [], [1], {}, {"name": "raw"}, "raw"]
+    for _ in range(5_000):
+        arrays, metadata = filled(num_classes=1).state_arrays()
+        target = chance.choice([metadata, metadata["config"], metadata["config"]["codec"]])
+        target[chance.choice(sorted(target))] = chance.choice(values)
+        name = chance.choice(sorted(arrays))
+        size, dtype = chance.randint(0, 9), chance.choice(["u1", "i8", "f4", arrays[name].dtype])
+        if chance.random() < 0.5:
+            arrays[name] = np.frombuffer(chance.randbytes(8 * size), dtype=dtype)
+        try:
+            Memory.from_arrays(arrays, metadata).images()
+        except InputError:
+            continue

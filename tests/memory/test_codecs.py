@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import images, pixels
+
+from remnant.contracts import InputError, generator
+from remnant.memory import (
+    Exemplar,
+    PatchCodec,
+    PatchesConfig,
+    RawCodec,
+    RawConfig,
+    build_codec,
+    count_visible,
+)
+
+
+@given(images())
+def test_raw_returns_an_image_bit_for_bit(image: np.ndarray) -> None:
+    codec = RawCodec(RawConfig(), image.shape)
+    exemplar = codec.encode(image, generator(0))
+    decoded, is_known = codec.decode(exemplar)
+    assert is_known is None
+    assert np.array_equal(decoded, image)
+    assert len(exemplar.payload) == codec.exemplar_bytes == image.size
+
+
+@given(images(divisor=3), st.sampled_from([0.0, 0.1, 0.5]), st.integers(0, 9))
+def test_patches_return_the_stored_pixels_where_they_were(
+    image: np.ndarray, mask_ratio: float, seed: int
+) -> None:
+    if count_visible(image.shape[0] * image.shape[1] // 9, mask_ratio) == 0:
+        return
+    codec = PatchCodec(PatchesConfig(patch_size=3, mask_ratio=mask_ratio), image.shape)
+    exemplar = codec.encode(image, generator(seed))
+    codec.check(exemplar)
+    decoded, is_known = codec.decode(exemplar)
+    assert is_known is not None
+    assert is_known.sum() == codec.num_visible
+    for row in range(image.shape[0]):
+        for column in range(image.shape[1]):
+            known = is_known[row // 3, column // 3]
+            expected = image[row, column] if known else np.zeros_like(image[row, column])
+            assert np.array_equal(decoded[row, column], expected)
+    assert len(exemplar.payload) + len(exemplar.positions) == codec.exemplar_bytes
+
+
+def test_the_payload_holds_patches_in_reading_order_and_the_bitmap_says_which() -> None:
+    image = np.arange(16, dtype=np.uint8).reshape(2, 8, 1)  # four patches of 2 x 2
+    codec = PatchCodec(PatchesConfig(patch_size=2, mask_ratio=0.5), image.shape)
+    patches = [[0, 1, 8, 9], [2, 3, 10, 11], [4, 5, 12, 13], [6, 7, 14, 15]]
+    for seed in range(8):
+        exemplar = codec.encode(image, generator(seed))
+        chosen = [index for index in range(4) if exemplar.positions[0] >> index & 1]
+        assert list(exemplar.payload) == [pixel for index in chosen for pixel in patches[index]]
+
+
+def test_the_generator_alone_decides_which_patches_are_kept() -> None:
+    codec = PatchCodec(PatchesConfig(), (32, 32, 3))
+    bitmaps = {codec.encode(pixels((32, 32, 3), 1), generator(s)).positions for s in range(20)}
+    assert len(bitmaps) == 20
+    again = codec.encode(pixels((32, 32, 3), 2), generator(0)).positions
+    assert again in bitmaps
+
+
+@pytest.mark.parametrize(
+    ("config", "shape", "payload", "positions"),
+    [
+        (PatchesConfig(), (32, 32, 3), 768, 8),
+        (PatchesConfig(patch_size=16), (224, 224, 3), 37_632, 25),
+        (PatchesConfig(patch_size=4, mask_ratio=0.8), (20, 20, 1), 5 * 16, 4),
+        (RawConfig(), (32, 32, 3), 3_072, 0),
+        (RawConfig(), (224, 224, 3), 150_528, 0),
+    ],
+)
+def test_an_exemplar_takes_the_bytes_of_the_specification(
+    config: RawConfig | PatchesConfig, shape: tuple[int, int, int], payload: int, positions: int
+) -> None:
+    codec = build_codec(config, shape)
+    exemplar = codec.encode(pixels(shape, 0), generator(0))
+    assert (len(exemplar.payload), len(exemplar.positions)) == (payload, positions)
+    assert (codec.payload_bytes, codec.position_bytes) == (payload, positions)
+
+
+@pytest.mark.parametrize(
+    ("patches", "ratio", "visible"),
+    [(25, 0.8, 5), (64, 0.75, 16), (196, 0.75, 49), (10, 0.9, 1), (10, 0.1, 9), (7, 0.0, 7)],
+)
+def test_visible_patches_are_counted_in_decimals(patches: int, ratio: float, visible: int) -> None:
+    assert count_visible(patches, ratio) == visible
+
+
+@pytest.mark.parametrize(
+    ("config", "shape", "message"),
+    [
+        (PatchesConfig(patch_size=5), (32, 32, 3), "must divide"),
+        (PatchesConfig(patch_size=16, mask_ratio=0.9), (32, 32, 3), "at least one of 4"),
+        (RawConfig(), (32, 32, 4), "1 or 3 channels"),
+        (RawConfig(), (0, 32, 3), "sides of 1"),
+        (RawConfig(), (16_000, 16_000, 3), "pixels"),
+    ],
+)
+def test_a_codec_that_does_not_suit_the_images_says_why(
+    config: RawConfig | PatchesConfig, shape: tuple[int, int, int], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        build_codec(config, shape)
+
+
+@pytest.mark.parametrize(
+    "exemplar",
+    [
+        Exemplar(b"\0" * 15, b"\x01"),
+        Exemplar(b"\0" * 16, b""),
+        Exemplar(b"\0" * 16, b"\x03"),
+        Exemplar(b"\0" * 16, b"\x00"),
+        Exemplar(b"\0" * 16, b"\x10"),  # a fifth patch of four
+    ],
+)
+def test_an_impossible_exemplar_is_refused(exemplar: Exemplar) -> None:
+    codec = PatchCodec(PatchesConfig(patch_size=4), (8, 8, 1))
+    codec.check(Exemplar(b"\0" * 16, b"\x08"))
+    with pytest.raises(InputError):
+        codec.check(exemplar)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from remnant.models.classifier import LinearClassifier
+
+
+def test_a_new_classifier_scores_no_class() -> None:
+    assert LinearClassifier(4)(torch.ones(3, 4)).shape == (3, 0)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_growth_keeps_old_rows_bit_for_bit(bias: bool) -> None:
+    classifier = LinearClassifier(4, bias=bias)
+    classifier.grow(2)
+    old = {name: value.clone() for name, value in classifier.named_parameters()}
+    classifier.grow(3)
+    assert classifier.num_classes == 5
+    assert set(old) == ({"weight", "bias"} if bias else {"weight"})
+    for name, value in classifier.named_parameters():
+        assert len(value) == 5
+        assert torch.equal(value[:2], old[name])
+
+
+def test_scores_are_products_with_rows_plus_bias() -> None:
+    classifier = LinearClassifier(2)
+    classifier.grow(2)
+    classifier.weight.data = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert classifier.bias is not None
+    classifier.bias.data = torch.tensor([0.5, -0.5])
+    assert classifier(torch.tensor([[1.0, 10.0]])).tolist() == [[21.5, 42.5]]
+
+
+def test_new_rows_are_a_function_of_the_generator_within_the_bound_of_nn_linear() -> None:
+    drawn = []
+    for global_seed in (1, 2):
+        torch.manual_seed(global_seed)
+        classifier = LinearClassifier(16)
+        classifier.grow(200, torch.Generator().manual_seed(7))
+        drawn.append(classifier.weight)
+    assert torch.equal(drawn[0], drawn[1])
+    assert 0.24 < float(drawn[0].detach().abs().max()) <= 0.25
+
+
+def test_growth_keeps_type_and_frozenness() -> None:
+    classifier = LinearClassifier(4).double().requires_grad_(False)
+    classifier.grow(1)
+    assert classifier.weight.dtype == torch.float64
+    assert not any(parameter.requires_grad for parameter in classifier.parameters())
+
+
+def test_growth_by_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one class; got 0"):
+        LinearClassifier(4).grow(0)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from run_folders import WriteRun
+
+from remnant.reports import draw_gallery, write_comparison, write_report
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def test_all_text_from_files_is_escaped(write_run: WriteRun) -> None:
+    folder = write_run("run", dataset=HOSTILE, class_names=[HOSTILE] * 6, result={"order": HOSTILE})
+    (folder / "figures").mkdir()
+    (folder / "figures" / "extra-a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    (folder / "figures" / "extra-a.json").write_text(json.dumps({"title": HOSTILE}))
+    write_report(folder)
+    page = write_comparison([folder], folder.parent / "comparison.html")
+    for text in ((folder / "report.html").read_text(), page.read_text()):
+        assert HOSTILE not in text
+        assert "&lt;img src=x" in text
+
+
+def test_a_report_is_small_even_with_large_pictures(write_run: WriteRun) -> None:
+    folder = write_run("run", num_tasks=20)
+    noise = np.random.default_rng(0).integers(0, 256, (12, 64, 64, 3), dtype=np.uint8)
+    rows = [(f"class {index}", list(noise)) for index in range(20)]
+    draw_gallery(rows, folder / "figures" / "memory.png")
+    draw_gallery(rows, folder / "figures" / "extra-b.png")
+    assert write_report(folder).stat().st_size < 3_000_000
+
+
+def test_a_report_of_a_run_that_only_began_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"method": {"name": "er"}}))
+    assert "This run is not finished" in write_report(tmp_path).read_text()
+
+
+class View:
+    """A page open in the browser, with all that it said and asked for."""
+
+    def __init__(self, browser: Any, path: Path, width: int, scheme: str) -> None:
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
+        self.page = self.context.new_page()
+        self.messages: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def assert_sound(self, path: Path) -> None:
+        assert self.messages == []
+        others = [url for url in self.requests if not url.startswith("data:")]
+        assert others == [path.as_uri()]
+        widths = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert widths[0] <= widths[1], "the page scrolls sideways"
+        repeated = self.page.evaluate(
+            "(ids => ids.filter((id, i) => ids.indexOf(id) < i))"
+            "([...document.querySelectorAll('[id]')].map(element => element.id))"
+        )
+        assert repeated == []
+
+    def luminance(self, selector: str, name: str) -> float:
+        """Of a computed colour, 0 (black) to 1 (white)."""
+        color = self.page.eval_on_selector(
+            selector, f"element => getComputedStyle(element).getPropertyValue('{name}')"
+        )
+        parts = color[color.index("(") + 1 : -1].replace(",", " ").split()[:3]
+        return sum(float(part) for part in parts) / 3 / 255
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_report_reads_well(write_run: WriteRun, chromium: Any, width: int, scheme: str) -> None:
+    folder = write_run("run", class_names=["a-class-name-without-end" * 3] * 6)
+    images = [np.full((32, 32, 3), 90, np.uint8)] * 12
+    draw_gallery([("a", images), ("b", images)], folder / "figures" / "memory.png", counts=[20, 20])
+    path = write_report(folder)
+    view = View(chromium, path, width, scheme)
+    view.assert_sound(path)
+    values = view.page.locator(".card .value").all_inner_texts()
+    assert values == ["93.0 %", "88.0 %", "15.0 points", "357.4 KiB", "464 k", "1 min 15 s"]
+    assert view.page.locator("figure svg[role=img][aria-label]").count() == 6
+    assert view.page.locator("#figure-memory img").evaluate("image => image.naturalWidth") > 500
+    ground, ink = view.luminance("body", "background-color"), view.luminance("figure text", "fill")
+    assert abs(ground - ink) > 0.6, "chart text must stand out from the page"
+    assert (ground > 0.5) == (scheme == "light")
+    view.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_an_unfinished_run_says_so_and_how_to_go_on(
+    write_run: WriteRun, chromium: Any, width: int
+) -> None:
+    folder = write_run("run", num_done=2)
+    (folder / "result.json").unlink()
+    path = write_report(folder)
+    view = View(chromium, path, width, "light")
+    view.assert_sound(path)
+    notice = view.page.locator(".notice").inner_text()
+    assert "2 of 3 tasks are done" in notice
+    assert "remnant resume" in notice
+    view.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_comparison_reads_well_and_its_table_can_be_copied(
+    write_run: WriteRun, chromium: Any, width: int, scheme: str
+) -> None:
+    write_run("runs/er-0", accuracies=[90.0, 80.0, 70.0])
+    write_run("runs/er-1", accuracies=[90.0, 80.0, 74.0], seed=1)
+    write_run("runs/cut", seed=2, num_done=1)
+    runs = write_run("runs/finetune", method="finetune", with_memory=False).parent
+    path = write_comparison([runs], runs.parent / "comparison.html")
+    view = View(chromium, path, width, scheme)
+    view.assert_sound(path)
+    page = view.page
+    assert "72.00 ± 2.83" in page.locator("table.wide").inner_text()
+    assert "cut" in page.locator(".notice").inner_text()
+    assert page.locator("figure svg[role=img]").count() == 2
+    view.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy as Markdown").click()
+    page.get_by_text("Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.locator("#copy-1").text_content()
+    assert copied.startswith("| Method |")
+    view.context.close()
