@@ -25,7 +25,7 @@ def estimate(config: RunConfig) -> dict[str, Any]:
     sizes = [len(task) for task in tasks]
     shape = (known.image_size, known.image_size, known.channels)
     method = build_method(config, shape, sizes)
-    per_class = _train_images_per_class(config, known.train_per_class)
+    per_class = known.train_per_class
     memory_plan = _memory_plan(config, shape, sizes, per_class)
     train = predict = 0
     rows = []
@@ -55,11 +55,6 @@ def _images_of_task(config: RunConfig, task: Task, num_new: int, num_exemplars: 
     schedule = config.method.schedule(task)
     passed = num_new if schedule.steps_from == "new" else num_new + num_exemplars
     return passed * schedule.epochs
-
-
-def _train_images_per_class(config: RunConfig, available: int) -> int:
-    count = config.data.images_per_class or available
-    return count - round(count * config.data.holdout_ratio)
 
 
 def _memory_plan(

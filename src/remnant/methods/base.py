@@ -94,7 +94,7 @@ class Method(nn.Module, Generic[ConfigT]):
         """Take leave of the task's data: refill the memory."""
         self.remember(task, reader)
 
-    # ------------------------------------------------------------------------ what verbs are made of
+    # ----------------------------------------------------------------------- what verbs are made of
 
     def grow(self, task: Task) -> None:
         """Add the parameters that `task` brings: shapes only, no data.
