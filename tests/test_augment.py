@@ -74,6 +74,14 @@ def test_middle_offsets_without_a_flip_change_nothing(seed: int, padding: int) -
     assert torch.equal(result, images)
 
 
+def test_a_crop_alone_never_mirrors() -> None:
+    images = torch.arange(2 * 6 * 6 * 1, dtype=torch.uint8).reshape(2, 6, 6, 1)
+    draws = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.9]])
+    config = augment.AugmentConfig(train="crop", padding=1)
+    views, _ = augment.train_views(images, None, draws, config, (0.0,), (1.0 / 255,))
+    assert torch.equal(views, images.permute(0, 3, 1, 2).float())
+
+
 @pytest.mark.parametrize("name", ["flip", "resized-crop-flip"])
 @given(seed=st.integers(0, 1000), numbers=draw_rows)
 def test_flipping_twice_gives_back_pixels_and_grid(

@@ -20,8 +20,8 @@ class AugmentConfig(Settings):
     """How training images vary from one epoch to the next."""
 
     # "resized-crop-flip" crops while the images are read, at their full size; see `crops_on_read`.
-    train: Literal["none", "flip", "crop-flip", "resized-crop-flip"] = "crop-flip"
-    padding: int = Field(default=4, ge=0)  # pixels on each side, for "crop-flip" alone
+    train: Literal["none", "flip", "crop", "crop-flip", "resized-crop-flip"] = "crop-flip"
+    padding: int = Field(default=4, ge=0)  # pixels on each side, for "crop" and "crop-flip" alone
 
     @property
     def crops_on_read(self) -> bool:
@@ -55,9 +55,9 @@ def train_views(
     if config.train == "none":
         return _normalise(planes, mean, std), is_known
     draws = draws.to(images.device)
-    padding = config.padding if config.train == "crop-flip" else 0
+    padding = config.padding if config.train in ("crop", "crop-flip") else 0
     offsets = (draws[:, :2] * (2 * padding + 1)).long()  # [B, 2]
-    is_flipped = draws[:, 2] < 0.5
+    is_flipped = (draws[:, 2] < 0.5) & (config.train != "crop")  # digits have no mirror images
     if is_known is not None:
         is_whole = is_known.flatten(1).all(dim=1)
         offsets = torch.where(is_whole[:, None], offsets, padding)

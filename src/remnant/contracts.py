@@ -215,6 +215,9 @@ class Phase:
     # How often an image known in part is shown through its known patches alone; otherwise it
     # counts as whole (a completed exemplar: whole, but only some of it is certain).
     partial_view_ratio: float = 1.0
+    # The part of the schedule that this phase covers, where one is cut in several: first epoch and
+    # the one after the last. Learning rates go on as if it were whole.
+    epochs: tuple[int, int] | None = None
 
     @property
     def parameters(self) -> list[nn.Parameter]:

@@ -19,7 +19,14 @@ from remnant.contracts import InputError, Phase, Task, derive_seed
 from remnant.costs import predict_flops
 from remnant.data import facts as dataset_facts
 from remnant.data import load_dataset
-from remnant.files import read_archive, remove_temporary_files, write_archive, write_json
+from remnant.files import (
+    make_folder,
+    only_writer,
+    read_archive,
+    remove_temporary_files,
+    write_archive,
+    write_json,
+)
 from remnant.journal import EventLog, Progress, write_environment, write_predictions, write_result
 from remnant.memory import Memory
 from remnant.methods import METHODS, Method, World
@@ -47,7 +54,8 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
             write_json(folder / "config.json", config.model_dump(mode="json"))
             write_environment(folder)
         experiment = Experiment(config, folder, watchers)
-    return experiment.carry_out()
+    with _only_writer(folder):
+        return experiment.carry_out()
 
 
 def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> dict[str, Any]:
@@ -66,9 +74,12 @@ def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> dict[str, Any
             f"remnant run {folder / 'config.json'}."
         )
     config = load_config(folder / "config.json")
-    if _is_main_process():
-        remove_temporary_files(folder)
-    return Experiment(config, folder, watchers).carry_out()
+    with _only_writer(folder):
+        if _is_main_process():
+            remove_temporary_files(folder)
+            if not (folder / "environment.json").exists():
+                write_environment(folder)
+        return Experiment(config, folder, watchers).carry_out()
 
 
 def is_finished(folder: Path) -> bool:
@@ -129,6 +140,8 @@ class Experiment:
         self._checkpoints = Checkpoints(folder / "checkpoint")
         self._watchers = watchers if self._processes.is_first else ()
         self._progress = Progress()
+        self._log: EventLog | None = None
+        self._task_began = 0.0
 
     def carry_out(self) -> dict[str, Any]:
         """Run the tasks that are left and write the result."""
@@ -139,10 +152,10 @@ class Experiment:
         with self._events() as events:
             for index in range(point.task, len(self._stream)):
                 task = self._stream[index]
-                began = time.perf_counter()
+                self._task_began = time.perf_counter() - self._progress.task_seconds
                 self._learn(task, point if point.task == index else Point(index), events)
                 self._remember(task)
-                self._progress.seconds_per_task.append(time.perf_counter() - began)
+                self._progress.seconds_per_task.append(time.perf_counter() - self._task_began)
                 self._evaluate(task)
                 self._note_task_end(task, events)
                 self._save(Point(index + 1), method_state(self._method))
@@ -248,6 +261,10 @@ class Experiment:
 
     def _save(self, point: Point, arrays: Arrays) -> None:
         if self._processes.is_first:
+            elapsed = time.perf_counter() - self._task_began
+            self._progress.task_seconds = 0.0 if point.is_start else elapsed
+            if self._log is not None:
+                self._log.sync()
             metadata: dict[str, Any] = {"progress": self._progress.to_json()}
             if point.is_start and self._method.memory is not None:
                 stored, metadata["memory"] = self._method.memory.state_arrays()
@@ -261,10 +278,12 @@ class Experiment:
             yield None
             return
         log = EventLog(self._folder, self._progress, self._config.training.log_every_steps)
+        self._log = log
         try:
             yield log
         finally:
             log.close()
+            self._log = None
 
     def _seed(self, purpose: str, task: Task, index: int = 0) -> None:
         torch.manual_seed(derive_seed(self._config.seed, purpose, task.index, index))
@@ -311,7 +330,20 @@ class Experiment:
 
 def _is_main_process() -> bool:
     """Whether this process writes the folder; known before the others are started."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+    if "RANK" in os.environ:
+        return int(os.environ["RANK"]) == 0
+    node = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
+    return int(node) == 0 and int(os.environ.get("LOCAL_RANK", "0")) == 0
+
+
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Keep a second run or resume out of the folder."""
+    if not _is_main_process():
+        yield
+        return
+    with only_writer(folder / "config.json"):
+        yield
 
 
 @contextmanager
@@ -323,14 +355,16 @@ def _new_folder(folder: Path) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} must be a folder to write the run into; it is a file.")
     if folder.is_dir():
-        remove_temporary_files(folder)
+        # Only what a run killed at its very start leaves: the folder may be anybody's.
+        if all(path.match(".*.json.*.tmp") for path in folder.iterdir()):
+            remove_temporary_files(folder)
         if any(folder.iterdir()):
             raise InputError(
                 f"{folder} is not empty. Choose another --out, or continue its run with "
                 f"remnant resume {folder}."
             )
     was_there = folder.is_dir()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     try:
         yield
     except BaseException:

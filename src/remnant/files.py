@@ -28,7 +28,7 @@ _KEY = "remnant"  # the only metadata key: safetensors writes several in no fixe
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path`, whole, when the block ends without error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -41,6 +41,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, with those above it, that survives a power cut."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -69,6 +77,28 @@ def remove_temporary_files(folder: Path) -> None:
     """Delete what a killed process left behind under a temporary name."""
     for path in folder.rglob(".*.tmp"):
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Within the block, no other process can enter one for the same existing file.
+
+    The system ends the claim with the process, however that stops.
+
+    Raises:
+        InputError: Another process is inside.
+    """
+    import fcntl  # only here: Windows lacks it
+
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{path.parent} is being written by another process. Wait for it to end, or stop "
+                "it first."
+            ) from None
+        yield
 
 
 def write_archive(path: Path, kind: str, version: int, arrays: Arrays, metadata: Any) -> str:

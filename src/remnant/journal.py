@@ -62,7 +62,7 @@ def _commit() -> str | None:
     command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.strip() or None
 
@@ -83,6 +83,7 @@ class Progress:
     events_bytes: int = 0
     train_images: int = 0
     train_seconds: float = 0.0
+    task_seconds: float = 0.0  # of the task under way
     seconds_per_task: list[float] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -101,8 +102,11 @@ class EventLog:
         self._every_steps = every_steps
         path = folder / "events.jsonl"
         self._file = path.open("r+b" if path.exists() else "w+b")
-        self._file.truncate(progress.events_bytes)
+        # A log that lost its end (or was deleted) goes on from its last whole line.
+        kept = self._file.read(progress.events_bytes)
+        progress.events_bytes = kept.rfind(b"\n") + 1
         self._file.seek(progress.events_bytes)
+        self._file.truncate()
 
     def write(self, event: str, **values: Any) -> None:
         line = json.dumps({"event": event, **values}, allow_nan=False) + "\n"
@@ -127,6 +131,10 @@ class EventLog:
                 lr=report.lr,
                 images_per_second=round(report.images_per_second, 1),
             )
+
+    def sync(self) -> None:
+        """Bring the lines to disk, where a checkpoint is about to count on them."""
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()

@@ -1,6 +1,6 @@
 """Loss terms: pure functions of tensors.
 
-[bimae] Zhai et al., ICCV 2023.
+[bimae] Zhai et al., ICCV 2023. [kd] Hinton et al., 2015.
 """
 
 from __future__ import annotations
@@ -20,3 +20,14 @@ def detail_loss(detail: Tensor, target: Tensor) -> Tensor:
     Real tensors are taken as they are: views give the loss in the spatial domain.
     """
     return (detail - target).abs().mean()  # [bimae] E7
+
+
+def distillation_loss(scores: Tensor, teacher_scores: Tensor, temperature: float) -> Tensor:
+    """KL(teacher || student) of softened scores [B, K], mean over images, times temperature^2.
+
+    The factor keeps gradients of the size that they have at temperature 1 [kd].
+    """
+    student = functional.log_softmax(scores / temperature, dim=1)
+    teacher = functional.log_softmax(teacher_scores / temperature, dim=1)
+    divergence = functional.kl_div(student, teacher, reduction="batchmean", log_target=True)
+    return divergence * temperature**2

@@ -12,6 +12,14 @@ import safetensors.numpy
 
 WriteRun = Callable[..., Path]
 
+MEMORY_SETTINGS = {
+    "budget": "60KiB/class",
+    "codec": {"name": "raw"},
+    "selection": "herding",
+    "count_overhead": True,
+}
+NO_MEMORY = {"budget_bytes": 0, "used_bytes": 0, "exemplars_per_class": [], "ledger": {}}
+
 
 def write_run_folder(
     folder: Path,
@@ -41,7 +49,7 @@ def write_run_folder(
         "budget_bytes": 122_880 * num_tasks,
         "used_bytes": used,
         "exemplars_per_class": [20, 19] * num_tasks,
-        "ledger": {"payload": used - 48, "positions": 0, "lengths": 48,
+        "ledger": {"payload": used - 48, "positions": 0, "lengths": 48, "labels": 0,
                    "fixed": {"names": 90, "header": 210}},
         "digest": "c0ffee",
     }  # fmt: skip
@@ -50,21 +58,20 @@ def write_run_folder(
         "seed": seed,
         "data": {"dataset": dataset, "root": str(folder.parent)},
         "stream": {"order": order, "num_tasks": num_tasks},
-        "memory": {"budget": "60KiB/class", "codec": {"name": "raw"}, "selection": "herding",
-                   "count_overhead": True},
+        "memory": MEMORY_SETTINGS if with_memory else None,
         "method": {"name": method},
         "training": {"epochs": 5},
     }  # fmt: skip
     values = {
         "recipe": f"{dataset}-{method}", "method": method, "dataset": dataset, "seed": seed,
-        "order": order, "task_sizes": [2] * done, "class_names": names[: 2 * done],
-        "accuracy_matrix": matrix, "accuracies": means, "top5": [100.0] * done,
+        "order": order, "task_sizes": [2] * num_tasks, "class_names": names,
+        "accuracy_matrix": matrix, "accuracies": means, "top5_accuracies": [100.0] * done,
         "average_accuracy": sum(means) / len(means) if means else None,
         "last_accuracy": means[-1] if means else None,
         "forgetting": sum(forgetting) / len(forgetting) if forgetting else 0.0,
         "forgetting_per_task": forgetting, "backward_transfer": -13.3, "top5_average": 100.0,
         "parameters": 464_154, "flops_per_image": {"predict": 1.4e8, "train": 4.2e8},
-        "density": None, "memory": memory if with_memory else None,
+        "density": None, "memory": memory if with_memory else NO_MEMORY,
         "train_seconds": 75.2, "train_images_per_second": 812.0,
         "seconds_per_task": [25.1] * done, "finished": done == num_tasks,
     }  # fmt: skip

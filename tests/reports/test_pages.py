@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from run_folders import WriteRun
+from run_folders import MEMORY_SETTINGS, WriteRun
 
 from remnant.reports import draw_gallery, write_comparison, write_report
 
@@ -37,6 +38,13 @@ def test_a_report_is_small_even_with_large_pictures(write_run: WriteRun) -> None
 def test_a_report_of_a_run_that_only_began_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"method": {"name": "er"}}))
     assert "This run is not finished" in write_report(tmp_path).read_text()
+
+
+def test_bytes_that_do_not_count_are_listed_without_a_share(write_run: WriteRun) -> None:
+    settings = {"memory": MEMORY_SETTINGS | {"count_overhead": False}}
+    text = write_report(write_run("run", settings=settings)).read_text()
+    assert "raw, 60KiB/class (pixels only)" in text
+    assert re.search(r"lengths</th><td[^>]*>48</td><td[^>]*>not counted<", text)
 
 
 class View:

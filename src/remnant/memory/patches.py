@@ -22,8 +22,8 @@ class PatchesConfig(Settings):
     """Which share of the patches is left out, and how large a patch is."""
 
     name: Literal["patches"] = "patches"
-    patch_size: int = Field(4, ge=1)
-    mask_ratio: float = Field(0.75, ge=0, lt=1)  # [bimae] r
+    patch_size: int = Field(default=4, ge=1)
+    mask_ratio: float = Field(default=0.75, ge=0, lt=1)  # [bimae] r
 
 
 def count_visible(num_patches: int, mask_ratio: float) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from remnant.methods.base import Method, MethodConfig, World
+from remnant.methods.bimae import BiMAE
 from remnant.methods.er import ER
 from remnant.methods.finetune import Finetune
 from remnant.methods.joint import Joint
 
 METHODS: dict[str, type[Method]] = {
+    "bimae": BiMAE,
     "er": ER,
     "finetune": Finetune,
     "joint": Joint,

@@ -154,20 +154,20 @@ class Method(nn.Module, Generic[ConfigT]):
         return select(how, features, count, reader.generator("selection", label))
 
 
-class Frozen:
+NetworkT = TypeVar("NetworkT", bound=nn.Module)
+
+
+class Frozen(Generic[NetworkT]):
     """A network that no optimiser, checkpoint or mode switch sees: a teacher."""
 
-    def __init__(self, network: nn.Module) -> None:
-        self._network = copy.deepcopy(network).eval().requires_grad_(False)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._network, name)
+    def __init__(self, network: NetworkT) -> None:
+        self.network: NetworkT = copy.deepcopy(network).eval().requires_grad_(False)
 
     @torch.no_grad()
     def __call__(self, *inputs: Tensor) -> Tensor:
-        return self._network(*inputs)
+        return self.network(*inputs)
 
 
-def frozen_copy(network: nn.Module) -> Frozen:
+def frozen_copy(network: NetworkT) -> Frozen[NetworkT]:
     """The network as it is now, for ever."""
     return Frozen(network)

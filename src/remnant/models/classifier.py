@@ -47,3 +47,10 @@ class LinearClassifier(nn.Module):
 def _append(old: nn.Parameter, new: Tensor) -> nn.Parameter:
     joined = torch.cat([old.detach(), new.to(old)])
     return nn.Parameter(joined, requires_grad=old.requires_grad)
+
+
+@torch.no_grad()
+def align_new_rows(classifier: LinearClassifier, num_old_classes: int) -> None:
+    """Scale the rows of the new classes to the mean length of the old ones; biases stay [wa]."""
+    old, new = classifier.weight[:num_old_classes], classifier.weight[num_old_classes:]
+    new *= old.norm(dim=1).mean() / new.norm(dim=1).mean()

@@ -8,17 +8,31 @@ from pathlib import Path
 
 from remnant.config import RunConfig, load_config, nearest
 from remnant.contracts import InputError
-from remnant.recipes import simple
+from remnant.recipes import bimae, simple
 
 SIMPLE: tuple[simple.Simple, ...] = ("finetune", "er", "joint")
+MINI_VARIANTS: tuple[bimae.MiniVariant, ...] = (
+    "baseline",
+    "replay",
+    "reconstruction",
+    "full",
+    "exact",
+)
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
-    "demo": partial(simple.digits, "er"),
+    "demo": bimae.demo,
+    "digits-bimae": bimae.digits,
     **{f"digits-{name}": partial(simple.digits, name) for name in SIMPLE},
     **{f"cifar100-mini-{name}": partial(simple.mini, "cifar100", name) for name in SIMPLE},
     **{
         f"tiny-imagenet-mini-{name}": partial(simple.mini, "tiny-imagenet", name) for name in SIMPLE
     },
+    "cifar100-mini-bimae": partial(bimae.mini, "cifar100"),
+    **{
+        f"cifar100-mini-bimae-{variant}": partial(bimae.mini, "cifar100", variant)
+        for variant in MINI_VARIANTS
+    },
+    "tiny-imagenet-mini-bimae": partial(bimae.mini, "tiny-imagenet"),
     **{
         f"cifar100-{name}-{num_tasks}": partial(simple.cifar100, name, num_tasks)
         for name in ("finetune", "er")

@@ -42,7 +42,7 @@ def digits(recipe: str, method: MethodConfig, memory: MemoryConfig | None = None
         StreamConfig(num_tasks=5),
         method,
         memory or MemoryConfig(budget="20images/class"),
-        AugmentConfig(train="crop-flip", padding=2),
+        AugmentConfig(train="crop", padding=2),
     )
 
 

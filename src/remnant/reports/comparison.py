@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from remnant.reports.canvas import MARKERS, SERIES, put_legend_above, render, set_byte_axis
 from remnant.reports.embed import inline_svg
-from remnant.reports.figures import set_accuracy_axes
+from remnant.reports.figures import marker_spacing, set_accuracy_axes
 from remnant.reports.groups import RunGroup, differing_settings, read_groups
 from remnant.reports.page import Picture, order_text, render_page
 from remnant.reports.records import RunFolder, write_file
@@ -55,7 +55,7 @@ def _comparison_pictures(groups: Sequence[RunGroup]) -> list[Picture]:
             if any(len(group.runs) > 1 for group in members):
                 caption += " Lines are means, bands one standard deviation over runs."
             pictures.append(_drawn(f"curves-{len(pictures)}", title, caption, _curves_svg(members)))
-        if len(members) > 1 and any(group.first.result.memory for group in members):
+        if len(members) > 1 and any(group.first.counted_ledger for group in members):
             title, caption = f"Accuracy for bytes: {dataset}", "Higher and further left is better."
             pictures.append(_drawn(f"bytes-{len(pictures)}", title, caption, _bytes_svg(members)))
     return pictures
@@ -86,7 +86,8 @@ def _draw_curves(axes: Axes, groups: Sequence[RunGroup]) -> None:
         color, marker = SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
         means = np.array([spread.mean for spread in spreads])
         style = "-" if index < len(SERIES) else "--"
-        axes.plot(seen, means, style, color=color, marker=marker, label=group.label)
+        axes.plot(seen, means, style, color=color, marker=marker, label=group.label,
+                  markevery=marker_spacing(seen))  # fmt: skip
         if len(group.runs) > 1:
             deviations = np.array([spread.deviation or 0.0 for spread in spreads])
             band = means - deviations, means + deviations

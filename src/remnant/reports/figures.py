@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,9 +57,15 @@ def _draw_curve(axes: Axes, run: RunFolder) -> None:
         axes.plot(
             seen, values, style, label=label, color=SERIES[index], marker=MARKERS[index],
             linewidth=2.2 if index == 0 else 1.4, zorder=3 - index / 10,
+            markevery=marker_spacing(seen),
         )  # fmt: skip
     set_accuracy_axes(axes, seen)
     put_legend_above(axes, columns=3)
+
+
+def marker_spacing(points: Sequence[int]) -> int:
+    """Which points of a line bear its marker, so that many of them do not become a band."""
+    return max(1, round(len(points) / 15))
 
 
 def set_accuracy_axes(axes: Axes, classes_seen: list[int]) -> None:
@@ -110,7 +116,7 @@ def _draw_ledger(axes: Axes, run: RunFolder) -> None:
     memory = run.result.memory
     assert memory is not None, "the chart applies only to runs with a memory"
     left = 0
-    for index, (name, size) in enumerate(counted_entries(memory.ledger)):
+    for index, (name, size) in enumerate(run.counted_ledger.items()):
         if size:
             axes.barh(0, size, left=left, color=SERIES[index % len(SERIES)], label=name, height=0.8)
             left += size
@@ -124,15 +130,6 @@ def _draw_ledger(axes: Axes, run: RunFolder) -> None:
     if budget is not None:
         axes.set_xlabel("the frame is the budget")
     put_legend_above(axes, columns=4)
-
-
-def counted_entries(ledger: dict[str, int | dict[str, int]]) -> list[tuple[str, int]]:
-    """The entries of a byte ledger that count against the budget."""
-    return [(name, size) for name, size in ledger.items() if not isinstance(size, dict)]
-
-
-def _has_memory(run: RunFolder) -> bool:
-    return run.result.memory is not None and run.result.memory.used_bytes > 0
 
 
 CHARTS = (
@@ -168,6 +165,6 @@ CHARTS = (
     Chart(
         "ledger", "Bytes of the memory",
         "What fills the replay memory after the last task.",
-        lambda run: _has_memory(run), _draw_ledger, 1.5,
+        lambda run: bool(run.counted_ledger), _draw_ledger, 1.5,
     ),
 )  # fmt: skip

@@ -38,7 +38,8 @@ def draw_gallery(
     assert len(held) == len(rows), "counts needs one number per row"
     shown = list(zip(rows, held, strict=True))[:_MAX_ROWS]
     num_columns = max((min(limit, len(images)) for (_, images), _ in shown), default=0)
-    width = _LABEL_WIDTH + num_columns * (_TILE + _GAP) + _NOTE_WIDTH
+    has_notes = any(count > len(images[:limit]) for (_, images), count in shown)
+    width = _LABEL_WIDTH + num_columns * (_TILE + _GAP) + (_NOTE_WIDTH if has_notes else _GAP)
     num_hidden = len(rows) - len(shown)
     height = len(shown) * (_TILE + _GAP) + _GAP + (28 if num_hidden else 0)
     sheet = Image.new("RGB", (width, height), _GROUND)

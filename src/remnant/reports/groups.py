@@ -95,8 +95,7 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
 
 def memory_text(run: RunFolder) -> str:
     """Codec and budget in a few words: `raw, 60KiB/class`."""
-    memory = run.result.memory
-    if run.result.finished and (memory is None or memory.budget_bytes == 0):
+    if not setting(run.config, "memory"):
         return "none"
     codec = setting(run.config, "memory.codec")
     name = codec.get("name") if isinstance(codec, dict) else codec

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from remnant.reports.events import Json, read_events, result_so_far, setting
 
@@ -36,7 +36,7 @@ class MemoryRecord(Record):
     budget_bytes: int | None = None  # None: no limit was set
     used_bytes: int = 0
     exemplars_per_class: list[int] = []
-    ledger: dict[str, int | dict[str, int]] = {}  # nested entries are fixed, outside the budget
+    ledger: dict[str, int | dict[str, int]] = {}  # nested: the same however many exemplars
     digest: str | None = None
 
 
@@ -52,7 +52,7 @@ class Result(Record):
     class_names: list[str] = []
     accuracy_matrix: list[list[float]] = []
     accuracies: list[float] = []
-    top5: list[float] = []
+    top5: list[float] = Field([], validation_alias="top5_accuracies")
     average_accuracy: float | None = None
     last_accuracy: float | None = None
     forgetting: float | None = None
@@ -91,6 +91,20 @@ class RunFolder:
         """Tasks of the whole stream, as far as the folder knows."""
         planned = setting(self.config, "stream.num_tasks")
         return max(len(self.result.task_sizes), planned if isinstance(planned, int) else 0)
+
+    @property
+    def counted_ledger(self) -> dict[str, int]:
+        """Entries of the byte ledger that count against the budget, the largest first."""
+        memory = self.result.memory
+        if memory is None or memory.used_bytes == 0:
+            return {}
+        pixels_only = setting(self.config, "memory.count_overhead") is False
+        counted = {
+            name: size
+            for name, size in memory.ledger.items()
+            if not isinstance(size, dict) and (name == "payload" or not pixels_only)
+        }
+        return dict(sorted(counted.items(), key=lambda entry: -entry[1]))
 
     @property
     def num_done_tasks(self) -> int:

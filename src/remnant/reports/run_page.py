@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant.reports.embed import inline_svg, raster_address
-from remnant.reports.figures import CHARTS, counted_entries, draw_figures
+from remnant.reports.figures import CHARTS, draw_figures
 from remnant.reports.groups import flatten, memory_text
 from remnant.reports.page import Picture, order_text, render_page, value_text
 from remnant.reports.records import RunFolder, read_object, read_run, write_file
@@ -16,6 +16,12 @@ from remnant.reports.units import count_text, percent_text
 
 _PICTURE_BYTES = 1_900_000  # of all rasters together, so that a page stays below 3 MB
 _MAX_SVG_BYTES = 400_000
+_DENSITIES = {
+    "pi": "Feature density: intra over inter",
+    "intra": "Mean cosine similarity within a class",
+    "inter": "Mean cosine similarity between classes",
+    "pi_roth": "By distances: within a class over between centres",
+}
 
 
 def write_report(folder: Path) -> Path:
@@ -90,30 +96,28 @@ def _measures(run: RunFolder) -> list[tuple[str, str, str]]:
     ):  # fmt: skip
         if value is not None:
             rows.append((name, percent_text(value, 2), meaning))
-    for name, meaning in (("pi", "Feature density: intra over inter"),
-                          ("intra", "Mean cosine similarity within a class"),
-                          ("inter", "Mean cosine similarity between classes")):  # fmt: skip
+    for name, meaning in _DENSITIES.items():
         value = (result.density or {}).get(name)
         if value is not None:
-            rows.append((f"Density {name}", f"{value:.3f}", meaning))
+            rows.append((f"Density {name}".replace("_", " "), f"{value:.3f}", meaning))
     for name, value in (result.flops_per_image or {}).items():
         if value is not None:
             rows.append((f"FLOPs to {name}", count_text(value), "Per image"))
     return rows
 
 
-def _ledger_rows(run: RunFolder) -> list[tuple[str, int, float | None]]:
-    """Entry, bytes and percent of the budget; fixed costs have no share in it."""
-    memory = run.result.memory
-    if memory is None:
+def _ledger_rows(run: RunFolder) -> list[tuple[str, int, str]]:
+    """Entry, bytes and share of the budget."""
+    memory, counted = run.result.memory, run.counted_ledger
+    if memory is None or not counted:
         return []
-    whole = memory.budget_bytes or memory.used_bytes or 1
-    rows: list[tuple[str, int, float | None]] = [
-        (name, size, 100 * size / whole) for name, size in counted_entries(memory.ledger)
-    ]
-    for group, entries in memory.ledger.items():
-        if isinstance(entries, dict):
-            rows += [(f"{group}: {name}", size, None) for name, size in entries.items()]
+    whole = memory.budget_bytes or memory.used_bytes
+    rows = [(name, size, f"{percent_text(100 * size / whole)} %") for name, size in counted.items()]
+    for name, size in memory.ledger.items():
+        if isinstance(size, dict):
+            rows += [(f"{name}: {part}", inner, "fixed") for part, inner in size.items()]
+        elif name not in counted:
+            rows.append((name, size, "not counted"))
     return rows
 
 

@@ -6,8 +6,9 @@ alone; a process takes its rows of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -56,14 +57,16 @@ class Feeder:
         self._seed = seed
         self._device = device
 
-    def batches(self, start: int, parts: range, num_parts: int) -> Iterator[list[Batch]]:
-        """For every step from `start` on: the given parts of the global batch, in order."""
-        for step, whole in enumerate(self._read_ahead(start), start):
-            bounds = [part * len(whole.labels) // num_parts for part in (*parts, parts.stop)]
-            yield [self._make(whole, step, slice(low, high)) for low, high in pairwise(bounds)]
+    def batches(
+        self, steps: range, parts: range, num_parts: int
+    ) -> Generator[list[Batch], None, None]:
+        """For every step: the given parts of the global batch, in order."""
+        with closing(self._read_ahead(steps)) as read:
+            for step, whole in zip(steps, read, strict=True):
+                bounds = [part * len(whole.labels) // num_parts for part in (*parts, parts.stop)]
+                yield [self._make(whole, step, slice(low, high)) for low, high in pairwise(bounds)]
 
-    def _read_ahead(self, start: int) -> Iterator[GlobalBatch]:
-        steps = range(start, self.sampler.num_steps)
+    def _read_ahead(self, steps: range) -> Generator[GlobalBatch, None, None]:
         if not any(part.images.is_lazy for part in self._sets):
             yield from map(self._read, steps)
             return

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Literal
@@ -12,6 +15,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from remnant.contracts import InputError, Settings
+
+_PARENT = "REMNANT_PARENT"  # environment variable: the process that started this one
+_TERMS_BYTES = 2048  # of the loss terms of one step, as processes tell one another
 
 
 class TrainingConfig(Settings):
@@ -37,7 +43,7 @@ class Processes:
         # Fabric takes two seconds to import: only those who train pay.
         from lightning_fabric import Fabric
 
-        accelerator = self._check_accelerator(config.accelerator)
+        accelerator = self._check_accelerator(config.accelerator, config.devices)
         precision = config.precision
         if precision == "auto":
             has_bf16 = accelerator == "cuda" and torch.cuda.is_bf16_supported()
@@ -51,6 +57,8 @@ class Processes:
             precision=precision,
             strategy="ddp" if is_many else "auto",
         )
+        if is_many:
+            _end_with_parent()
         self._fabric.launch()
         cores = os.cpu_count() or 1
         torch.set_num_threads(config.threads or max(1, cores // config.devices))
@@ -59,14 +67,20 @@ class Processes:
         torch.backends.cudnn.deterministic = True
 
     @staticmethod
-    def _check_accelerator(name: str) -> str:
+    def _check_accelerator(name: str, devices: int) -> str:
         has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
         if name == "auto":
-            return "cuda" if has_cuda else "mps" if has_mps else "cpu"
+            name = "cuda" if has_cuda else "mps" if has_mps else "cpu"
         if (name == "cuda" and not has_cuda) or (name == "mps" and not has_mps):
             raise InputError(
                 f"training.accelerator={name} needs a device that torch cannot find here. Use "
                 "--accelerator cpu, or install a torch built for it."
+            )
+        available = {"cuda": torch.cuda.device_count(), "mps": 1}.get(name, devices)
+        if devices > available:
+            raise InputError(
+                f"training.devices must be at most the {available} that {name} has here; got "
+                f"{devices}. Use --devices {available}, or --accelerator cpu."
             )
         return name
 
@@ -103,18 +117,21 @@ class Processes:
 
     # ---------------------------------------------------------------------------------- agreement
 
-    def sum_of(self, number: int) -> int:
-        if self.count == 1:
-            return number
-        return int(self._sum(torch.tensor(number, device=self.device)))
-
     def add_terms(self, terms: dict[str, float]) -> dict[str, float]:
-        """Each process's share of the loss terms, added up. All name the same terms."""
+        """Each process's share of the loss terms, added up.
+
+        A term may be missing in some processes: where no replay came, or no image at all.
+        """
         if self.count == 1:
             return terms
-        names = sorted(terms)
-        values = torch.tensor([terms[name] for name in names], device=self.device)
-        return dict(zip(names, self._sum(values).tolist(), strict=True))
+        text = json.dumps(terms).encode().ljust(_TERMS_BYTES)
+        assert len(text) == _TERMS_BYTES, f"{len(terms)} loss terms take more than {_TERMS_BYTES}"
+        rows = self.gather(torch.tensor(list(text), dtype=torch.uint8, device=self.device)[None])
+        totals: dict[str, float] = {}
+        for row in rows.tolist():
+            for name, value in json.loads(bytes(row)).items():
+                totals[name] = totals.get(name, 0.0) + value
+        return totals
 
     def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Sum gradients over processes; a parameter without one anywhere stays without."""
@@ -164,3 +181,23 @@ class Processes:
         summed = self._fabric.all_reduce(value, reduce_op="sum")
         assert isinstance(summed, Tensor), "a tensor sums to a tensor"
         return summed
+
+
+def _end_with_parent() -> None:
+    """Stop this process soon after the one that launched it is gone, however that ended.
+
+    Else a killed first process leaves the others behind, waiting for it for half an hour.
+    """
+    if int(os.environ.get("LOCAL_RANK", "0")) == 0:
+        os.environ[_PARENT] = str(os.getpid())
+        return
+    if _PARENT not in os.environ:
+        return  # launched by another program, such as torchrun, which looks after its own
+    parent = int(os.environ[_PARENT])
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="remnant-parent-watch", daemon=True).start()

@@ -6,8 +6,10 @@ with losses of their own, second-order terms and networks that grow then need no
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -101,18 +103,21 @@ class Trainer:
         optimizers = [
             build_optimizer(player.optimizer, player.parameters) for player in phase.players
         ]
-        start = 0
+        first, last = phase.epochs or (0, phase.schedule.epochs)
+        start, stop = (epoch * feeder.sampler.steps_per_epoch for epoch in (first, last))
         if resume_from is not None:
             start, arrays = resume_from
             load_training_state(method, optimizers, arrays, self.processes.device)
         loop = _Loop(self, method, task, phase, feeder, optimizers, seed)
-        with only_moving(method, phase):
+        steps = range(start, stop)
+        # Closing stops the thread that reads ahead, whoever raises.
+        with only_moving(method, phase), closing(loop.batches(steps)) as batches:
             method.train()
-            for report in loop.run(start):
+            for report in loop.run(steps, batches):
                 done = report.step + 1
                 for watcher in watchers:
                     watcher.on_step(report)
-                is_due = done % self._checkpoint_every_steps == 0 and done < report.num_steps
+                is_due = done % self._checkpoint_every_steps == 0 and done < stop
                 if save is not None and is_due:
                     save(done, training_state(method, optimizers))
         method.eval()
@@ -151,13 +156,16 @@ class _Loop:
         self._optimizers = optimizers
         self._seed = seed
 
-    def run(self, start: int) -> Iterator[StepReport]:
-        sampler, schedule = self._feeder.sampler, self._phase.schedule
+    def batches(self, steps: range) -> Generator[list[Batch], None, None]:
+        """This process's parts of every step's batch."""
         first = self._processes.rank * self._accumulate
         parts = range(first, first + self._accumulate)
-        num_parts = self._processes.count * self._accumulate
+        return self._feeder.batches(steps, parts, self._processes.count * self._accumulate)
+
+    def run(self, steps: range, fed: Iterator[list[Batch]]) -> Iterator[StepReport]:
+        sampler, schedule = self._feeder.sampler, self._phase.schedule
         began = time.perf_counter()
-        for step, batches in enumerate(self._feeder.batches(start, parts, num_parts), start):
+        for step, batches in zip(steps, fed, strict=True):
             torch.manual_seed(derive_seed(self._seed, "step", step))
             terms: dict[str, float] = {}
             rate = 0.0
@@ -197,7 +205,7 @@ class _Loop:
         """One player's turn: gradients over all parts of the batch, then a step."""
         for parameter in self._phase.parameters:
             parameter.grad = None
-        num_images = self._processes.sum_of(sum(len(batch.labels) for batch in batches))
+        num_images = self._feeder.sampler.batch_size(step)
         totals: dict[str, float] = {}
         for batch in batches:
             if len(batch.labels) == 0:
@@ -206,10 +214,11 @@ class _Loop:
             with self._processes.autocast():
                 terms = player.loss(batch)
                 loss = torch.stack([term.float() for term in terms.values()]).sum() * share
-            self._check(terms, step)
             self._processes.backward(loss)
             for name, term in terms.items():
                 totals[name] = totals.get(name, 0.0) + float(term.detach()) * share
+        totals = self._processes.add_terms(totals)
+        self._check(totals, step)  # of the sum, so that all processes stop together
         self._processes.add_gradients(player.parameters)
         clip_gradients(player.optimizer, player.parameters)
         if player.on_gradients is not None:
@@ -217,13 +226,13 @@ class _Loop:
         optimizer.step()
         if player.after_step is not None:
             player.after_step()
-        return self._processes.add_terms(totals)
+        return totals
 
-    def _check(self, terms: Mapping[str, Tensor], step: int) -> None:
+    def _check(self, terms: Mapping[str, float], step: int) -> None:
         for name, term in terms.items():
-            if not bool(torch.isfinite(term.detach())):
+            if not math.isfinite(term):
                 raise NonFiniteLossError(
-                    f"the loss term {name!r} became {float(term.detach())} in task "
+                    f"the loss term {name!r} became {term} in task "
                     f"{self._task.index}, phase {self._phase.name!r}, step {step}. Lower the "
                     "learning rate or clip the gradients (optimizer.clip_norm)."
                 )

@@ -1,0 +1,301 @@
+"""Bilateral MAE: classify and reconstruct masked images; remember images by a quarter of them.
+
+[bimae] Zhai et al., ICCV 2023. Equations E1 to E8 in docs/methods/bimae.md.
+
+A masked autoencoder learns to classify an image and to redraw it from some of its patches. The
+memory keeps only those patches; at the start of a task the network of the task before completes
+every exemplar, and the completions are replayed. A detail branch adds what the main branch blurs.
+
+Departs from [bimae]: where r = r1, the main reconstruction serves as x1 (`reuse_main_as_x1`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from remnant.contracts import (
+    ArrayImages,
+    Batch,
+    ImageSet,
+    InputError,
+    Phase,
+    Reader,
+    Schedule,
+    Settings,
+    Task,
+    Terms,
+)
+from remnant.losses import detail_loss, distillation_loss, reconstruction_loss
+from remnant.memory import Memory, PatchesConfig
+from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
+from remnant.models.bilateral import BilateralMAE
+from remnant.models.classifier import align_new_rows
+from remnant.models.masked_autoencoder import visible_ids_of
+
+_COMPLETED_AT_ONCE = 256
+
+
+class BilateralConfig(Settings):
+    """The network; defaults are the paper's."""
+
+    patch_size: int = Field(default=4, ge=1)
+    width: int = Field(default=384, ge=4, multiple_of=4)
+    depth: int = Field(default=5, ge=1)
+    head_width: int = Field(default=32, ge=1)
+    mlp_width: int = Field(default=1536, ge=1)  # encoder and decoder blocks
+    fusion_mlp_width: int = Field(default=1536, ge=1)
+    cutoff: float = Field(default=0.25, ge=0, lt=0.5)  # of M, in cycles per pixel
+    frequency_per: Literal["image", "patch"] = "image"  # what M transforms as one piece
+
+
+class BiMAEConfig(MethodConfig):
+    """The paper's method; the last group goes beyond it and is off by default."""
+
+    name: Literal["bimae"] = "bimae"
+    network: BilateralConfig = BilateralConfig()
+
+    mask_ratio: float = Field(default=0.75, ge=0, lt=1)  # r
+    coarse_mask_ratio: float = Field(default=0.75, ge=0, lt=1)  # r1
+    fine_mask_ratio: float = Field(default=0.40, ge=0, lt=1)  # r2
+    classify_weight: float = Field(default=0.01, ge=0)
+    reconstruct_weight: float = Field(default=1.0, ge=0)
+    detail_weight: float = Field(default=1.0, ge=0)
+
+    # Ablations of the paper.
+    generate_replay: bool = True  # off: hidden patches of exemplars are filled with a plain colour
+    # "decoder": the decoder learns to redraw, but the encoder gets no gradient from it
+    reconstruction: Literal["on", "decoder", "off"] = "on"
+    has_detail_branch: bool = True
+    detail_domain: Literal["frequency", "spatial"] = "frequency"
+    reuse_main_as_x1: bool = True  # where r = r1
+
+    # Beyond the paper.
+    exact_view_ratio: float = Field(default=0.0, ge=0, le=1)  # exemplars by stored patches alone
+    distill_weight: float = Field(default=0.0, ge=0)
+    distill_temperature: float = Field(default=2.0, gt=0)
+    align_weights: bool = False
+    balanced_tuning: Schedule | None = None  # of the classifier alone, after each later task
+    refresh_every_epochs: int | None = Field(default=None, ge=1)  # completions by the current net
+    unmasked_ratio: float = Field(default=0.0, ge=0, le=1)  # steps that classify whole images
+    unmasked_placement: Literal["spread", "end"] = "end"
+
+
+class BiMAE(Method[BiMAEConfig]):
+    Config = BiMAEConfig
+
+    def __init__(self, config: BiMAEConfig, world: World) -> None:
+        super().__init__(config, world)
+        network = config.network
+        try:
+            self.network = BilateralMAE(
+                image_shape=world.image_shape,
+                has_detail_branch=config.has_detail_branch,
+                **network.model_dump(),
+            )
+        except ValueError as error:
+            raise InputError(f"method.network: {error}") from None
+        self._check_memory(world.memory)
+        self.teacher: Frozen[BilateralMAE] | None = None
+        self.completed: ImageSet | None = None  # the memory as it is replayed in this task
+
+    def _check_memory(self, memory: Memory | None) -> None:
+        codec = None if memory is None else memory.config.codec
+        if not isinstance(codec, PatchesConfig):
+            return
+        if codec.patch_size != self.config.network.patch_size:
+            raise InputError(
+                "memory.codec.patch_size and method.network.patch_size must be equal; got "
+                f"{codec.patch_size} and {self.config.network.patch_size}."
+            )
+        if self.config.exact_view_ratio > 0 and codec.mask_ratio > self.config.mask_ratio:
+            raise InputError(
+                "an exact view shows what was stored, so memory.codec.mask_ratio must not exceed "
+                f"method.mask_ratio; got {codec.mask_ratio} and {self.config.mask_ratio}."
+            )
+
+    # -------------------------------------------------------------------------------- the six verbs
+
+    def begin_task(self, task: Task, reader: Reader) -> None:
+        self.completed = self.complete_memory(reader)  # by the network of the task before
+        is_distilling = self.config.distill_weight > 0 and task.index > 0
+        self.teacher = frozen_copy(self.network) if is_distilling else None
+        self.grow(task)
+
+    def grow(self, task: Task) -> None:
+        self.network.classifier.grow(task.num_new_classes)
+
+    def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
+        schedule = self.config.schedule(task)
+        every = self.config.refresh_every_epochs or schedule.epochs
+        for first in range(0, schedule.epochs, every):
+            if first > 0:
+                self.completed = self.complete_memory(reader)
+            last = min(first + every, schedule.epochs)
+            name = "train" if every >= schedule.epochs else f"train from epoch {first + 1}"
+            yield self._phase(name, task, schedule, (first, last))
+        if self.config.align_weights and task.index > 0:
+            align_new_rows(self.network.classifier, task.num_old_classes)
+        if self.config.balanced_tuning is not None and task.index > 0:
+            yield self.phase(
+                "tune",
+                task.train,
+                self.config.balanced_tuning.model_copy(update={"sampling": "balanced"}),
+                replay=self.completed,
+                parameters=self.network.classifier.parameters(),
+                loss=self._classify_whole,
+            )
+
+    def loss(self, batch: Batch) -> Terms:
+        """[bimae] E8, and the terms beyond it."""
+        if self._is_unmasked(batch):
+            return self._classify_whole(batch)
+        network, config = self.network, self.config
+        visible_ids = self._choose_patches(batch)
+        first = network.encode_first(batch.views, visible_ids)  # [bimae] E1
+        main = network.encode_rest(first)  # [B, V+1, D]
+        detail = network.detail(first) if config.has_detail_branch else None
+        scores = network.classify(network.fuse(main, detail))  # [bimae] E2
+        terms = self._classify(batch, scores, visible_ids)
+        if config.reconstruction != "off":
+            terms |= self._reconstruct(batch, visible_ids, main, detail)
+        return terms
+
+    def predict(self, views: Tensor) -> Tensor:
+        return self.network.scores(views)
+
+    def features(self, views: Tensor) -> Tensor:
+        return self.network.features(views)
+
+    # ----------------------------------------------------------------------------------- loss terms
+
+    def _choose_patches(self, batch: Batch) -> Tensor:
+        """Random patches of whole images, the stored patches of exact views: ids [B, V]."""
+        noise = batch.draw("mask", self.network.num_patches)
+        if batch.is_known is not None:
+            noise = noise.masked_fill(~batch.is_known.flatten(1), 2.0)  # behind all that is known
+        return self.network.visible_ids(noise, self.config.mask_ratio)
+
+    def _classify(self, batch: Batch, scores: Tensor, visible_ids: Tensor | None) -> Terms:
+        terms = {"classify": self.config.classify_weight * F.cross_entropy(scores, batch.labels)}
+        if self.teacher is not None:
+            with torch.no_grad():
+                old = _masked_scores(self.teacher.network, batch.views, visible_ids)
+            terms["distill"] = self.config.distill_weight * distillation_loss(
+                scores[:, : old.shape[1]], old, self.config.distill_temperature
+            )
+        return terms
+
+    def _classify_whole(self, batch: Batch) -> Terms:
+        return self._classify(batch, self.network.scores(batch.views), None)
+
+    def _reconstruct(
+        self, batch: Batch, visible_ids: Tensor, main: Tensor, detail: Tensor | None
+    ) -> Terms:
+        """Reconstruction and detail loss, over the images that are known whole.
+
+        Chosen: an exact view gives no target, since most of its pixels are unknown, so it counts
+        in the classification alone; the mean is over all images of the batch all the same.
+        """
+        network, config = self.network, self.config
+        views, noise = batch.views, batch.draw("fine mask", 2, network.num_patches)
+        share = 1.0
+        if batch.is_known is not None:
+            rows = torch.nonzero(batch.is_known.flatten(1).all(dim=1)).flatten()
+            share = len(rows) / len(views)
+            views, noise, visible_ids, main = (x[rows] for x in (views, noise, visible_ids, main))
+            detail = None if detail is None else detail[rows]
+            if share == 0:
+                nothing = views.new_zeros(())
+                return {"reconstruct": nothing} | ({} if detail is None else {"detail": nothing})
+        if config.reconstruction == "decoder":
+            main, detail = main.detach(), None if detail is None else detail.detach()
+        if detail is None:
+            completed = network.decode(main, visible_ids)  # [bimae] E3
+            return self._weigh(share, reconstruct=reconstruction_loss(completed, views))
+        coarse, fine = network.decode_both(main, detail, visible_ids)  # [bimae] E3
+        spectrum = network.high_pass(fine)
+        completed = coarse + network.inverse(spectrum)  # [bimae] E4, E5
+        residual = self._residual(views, coarse.detach(), noise)
+        if config.detail_domain == "frequency":
+            difference = detail_loss(spectrum, network.high_pass(residual))  # [bimae] E7
+        else:
+            # Chosen: M is left out of the loss; the completion keeps it (E4).
+            difference = detail_loss(fine, residual)
+        return self._weigh(
+            share, reconstruct=reconstruction_loss(completed, views), detail=difference
+        )
+
+    @torch.no_grad()
+    def _residual(self, views: Tensor, coarse: Tensor, noise: Tensor) -> Tensor:
+        """x2 - x1, what seeing more patches adds to the main reconstruction."""
+        config = self.config
+        fine = self._redraw(views, noise[:, 0], config.fine_mask_ratio)  # [bimae] E6
+        if config.reuse_main_as_x1 and config.mask_ratio == config.coarse_mask_ratio:
+            return fine - coarse
+        return fine - self._redraw(views, noise[:, 1], config.coarse_mask_ratio)
+
+    def _redraw(self, views: Tensor, noise: Tensor, mask_ratio: float) -> Tensor:
+        visible_ids = self.network.visible_ids(noise, mask_ratio)
+        first = self.network.encode_first(views, visible_ids)
+        return self.network.decode(self.network.encode_rest(first), visible_ids)
+
+    def _weigh(self, share: float, *, reconstruct: Tensor, detail: Tensor | None = None) -> Terms:
+        terms = {"reconstruct": self.config.reconstruct_weight * share * reconstruct}
+        if detail is not None:
+            terms["detail"] = self.config.detail_weight * share * detail
+        return terms
+
+    def _is_unmasked(self, batch: Batch) -> bool:
+        ratio = self.config.unmasked_ratio
+        if self.config.unmasked_placement == "end":
+            return batch.progress >= 1 - ratio and ratio > 0
+        return int((batch.step + 1) * ratio) > int(batch.step * ratio)
+
+    # --------------------------------------------------------------------------------------- replay
+
+    def complete_memory(self, reader: Reader) -> ImageSet | None:
+        """The exemplars as this network sees them whole; stored pixels stay as they are.
+
+        With exact views the set also says which patches were stored.
+        """
+        stored = self.replay()
+        if stored is None or stored.is_known is None or not self.config.generate_replay:
+            return stored
+        completed = torch.cat(
+            [
+                complete_images(
+                    self.network, stored.images.read(rows), stored.is_known[rows], reader
+                )
+                for rows in torch.arange(len(stored)).split(_COMPLETED_AT_ONCE)
+            ]
+        )
+        known = stored.is_known if self.config.exact_view_ratio > 0 else None
+        return ImageSet(ArrayImages(completed), stored.labels, stored.ids, known)
+
+    def _phase(self, name: str, task: Task, schedule: Schedule, epochs: tuple[int, int]) -> Phase:
+        whole = self.phase(name, task.train, schedule, replay=self.completed)
+        ratio = self.config.exact_view_ratio if self.config.generate_replay else 1.0
+        return Phase(name, whole.data, schedule, whole.players, whole.replay, ratio, epochs)
+
+
+@torch.no_grad()
+def complete_images(network: BilateralMAE, images: Tensor, known: Tensor, reader: Reader) -> Tensor:
+    """Images uint8 [n, H, W, C] with the patches that are not `known` [n, GH, GW] drawn by E5."""
+    visible_ids = visible_ids_of(~known.flatten(1))
+    views = reader.views(images)
+    completed = reader.to_images(network.complete(views, visible_ids.to(views.device)))
+    sides = [size // cells for size, cells in zip(images.shape[1:3], known.shape[1:], strict=True)]
+    is_stored = known.repeat_interleave(sides[0], dim=1).repeat_interleave(sides[1], dim=2)
+    return torch.where(is_stored[..., None], images, completed)
+
+
+def _masked_scores(network: BilateralMAE, views: Tensor, visible_ids: Tensor | None) -> Tensor:
+    first = network.encode_first(views, visible_ids)
+    detail = network.detail(first) if network.has_detail_branch else None
+    return network.classify(network.fuse(network.encode_rest(first), detail))
