@@ -30,15 +30,14 @@ from remnant.files import (
 from remnant.journal import EventLog, Progress, write_environment, write_predictions, write_result
 from remnant.memory import Memory
 from remnant.methods import METHODS, Method, World
-from remnant.reports import draw_figures, draw_gallery, write_report
+from remnant.pictures import draw_memory, read_scores, save_reconstructions
+from remnant.reports import write_report
 from remnant.stream import TaskStream, resolve_tasks
 from remnant.training.checkpoints import Checkpoints, Point, phase_end
 from remnant.training.feeding import Look
 from remnant.training.processes import Processes
 from remnant.training.state import Arrays, load_method_state, method_state
 from remnant.training.trainer import Trainer, Watcher
-
-_GALLERY_IMAGES = 12  # per class
 
 
 def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> dict[str, Any]:
@@ -222,6 +221,7 @@ class Experiment:
         features = self._trainer.reader.apply(self._method.features, tests) if is_last else None
         if not self._processes.is_first:
             return
+        save_reconstructions(self._folder, self._method, self._trainer.reader, self._stream, task)
         labels = tests.labels.numpy()
         write_predictions(self._folder, task.index, top5.numpy(), labels)
         if features is not None:
@@ -295,9 +295,10 @@ class Experiment:
         folder, memory = self._folder, self._method.memory
         if memory is not None:
             memory.save(folder / "memory.safetensors")
-            _draw_memory(memory, folder / "figures" / "memory.png")
-        result = self._write_result(len(self._stream), {"density": _density(folder)})
-        draw_figures(folder)
+            draw_memory(self._method, self._trainer.reader, folder / "figures" / "memory.png")
+        result = self._write_result(
+            len(self._stream), {"density": _density(folder), "reconstruction": read_scores(folder)}
+        )
         # Only now is nothing left to do but the page, which `remnant report` can write as well.
         result["finished"] = True
         write_json(folder / "result.json", result)
@@ -390,14 +391,3 @@ def _density(folder: Path) -> dict[str, Any]:
         **metrics.density(features, labels),
         "pi_roth": metrics.pi_roth(features, labels),
     }
-
-
-def _draw_memory(memory: Memory, path: Path) -> None:
-    stored = memory.images()
-    if stored is None:
-        return
-    rows = []
-    for label, name, count in zip(memory.labels, memory.class_names, memory.counts, strict=True):
-        shown = torch.nonzero(stored.labels == label).flatten()[:_GALLERY_IMAGES]
-        rows.append((f"{name} ({count})", list(stored.images.read(shown).numpy())))
-    draw_gallery(rows, path)

@@ -129,6 +129,19 @@ class Method(nn.Module, Generic[ConfigT]):
         """The memory, decoded, with hidden pixels in the mean colour; None when it is empty."""
         return None if self.memory is None else self.memory.images()
 
+    def complete_memory(self, reader: Reader) -> ImageSet | None:
+        """The memory as it is replayed: exemplars known in part made whole, where a method can."""
+        return self.replay()
+
+    def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor] | None:
+        """Pictures of how images uint8 [n, H, W, C] look to a network that draws, else None.
+
+        "visible", "both", "main", "detail": what is seen of an image, and its reconstruction by
+        both branches and by each alone. "coarse", "fine", "difference", "high": one example of
+        what the detail branch learns. All uint8 [n, H, W, C]; a method may leave some out.
+        """
+        return None
+
     def remember(self, task: Task, reader: Reader) -> None:
         """Shrink the old classes to their new share and fill the rest with the new ones."""
         if self.memory is None:

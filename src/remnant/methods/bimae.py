@@ -36,7 +36,7 @@ from remnant.memory import Memory, PatchesConfig
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.models.bilateral import BilateralMAE
 from remnant.models.classifier import align_new_rows
-from remnant.models.masked_autoencoder import visible_ids_of
+from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
 
 _COMPLETED_AT_ONCE = 256
 
@@ -277,6 +277,41 @@ class BiMAE(Method[BiMAEConfig]):
         )
         known = stored.is_known if self.config.exact_view_ratio > 0 else None
         return ImageSet(ArrayImages(completed), stored.labels, stored.ids, known)
+
+    @torch.no_grad()
+    def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor]:
+        """See `Method.redraw`; the patches seen are the same after every task."""
+        network, views = self.network, reader.views(images)
+        noise = torch.rand(
+            2, len(images), network.num_patches, generator=reader.generator("pictures")
+        ).to(views.device)
+        visible_ids = network.visible_ids(noise[0], self.config.mask_ratio)
+        first = network.encode_first(views, visible_ids)
+        coarse = network.decode(network.encode_rest(first), visible_ids)
+        hidden = self._hide(images, visible_ids)
+        if not self.config.has_detail_branch:
+            return {"visible": hidden, "main": reader.to_images(coarse)}
+        fine = network.decode(network.detail(first), visible_ids)
+        detail = network.inverse(network.high_pass(fine))
+        seen_more = self._redraw(views, noise[1], self.config.fine_mask_ratio)
+        drawn = {
+            "both": coarse + detail,
+            "main": coarse,
+            "detail": detail,
+            "coarse": coarse,
+            "fine": seen_more,
+            "difference": seen_more - coarse,
+            "high": network.inverse(network.high_pass(seen_more - coarse)),
+        }
+        return {"visible": hidden} | {name: reader.to_images(x) for name, x in drawn.items()}
+
+    def _hide(self, images: Tensor, visible_ids: Tensor) -> Tensor:
+        """Images with their hidden patches in grey."""
+        side = self.config.network.patch_size
+        grid = (images.shape[1] // side, images.shape[2] // side)
+        hidden = is_hidden(visible_ids.cpu(), self.network.num_patches).unflatten(1, grid)
+        hidden = hidden.repeat_interleave(side, dim=1).repeat_interleave(side, dim=2)
+        return images.masked_fill(hidden[..., None], 128)
 
     def _phase(self, name: str, task: Task, schedule: Schedule, epochs: tuple[int, int]) -> Phase:
         whole = self.phase(name, task.train, schedule, replay=self.completed)

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from remnant.reports.canvas import INK, MARKERS, SERIES, put_legend_above, render, set_byte_axis
 from remnant.reports.heatmaps import MAX_NUMBERED, draw_confusion, draw_matrix
 from remnant.reports.losses import loss_curves
+from remnant.reports.reconstructions import draw_reconstructions
 from remnant.reports.records import RunFolder, read_run, write_file
 
 
@@ -40,7 +41,7 @@ def draw_figures(folder: Path) -> list[Path]:
             paths.append(path)
         else:
             path.unlink(missing_ok=True)  # of an earlier state of the run
-    return paths
+    return paths + draw_reconstructions(folder)
 
 
 def _render(chart: Chart, run: RunFolder) -> str:
