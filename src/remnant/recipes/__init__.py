@@ -11,6 +11,7 @@ from remnant.contracts import InputError
 from remnant.recipes import bimae, simple
 
 SIMPLE: tuple[simple.Simple, ...] = ("finetune", "er", "joint")
+SPLITS = (10, 20, 50)  # numbers of tasks that papers report
 MINI_VARIANTS: tuple[bimae.MiniVariant, ...] = (
     "baseline",
     "replay",
@@ -33,17 +34,27 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
         for variant in MINI_VARIANTS
     },
     "tiny-imagenet-mini-bimae": partial(bimae.mini, "tiny-imagenet"),
+    **{f"cifar100-bimae-{num_tasks}": partial(bimae.cifar100, num_tasks) for num_tasks in SPLITS},
+    **{
+        f"imagenet-subset-bimae-{num_tasks}": partial(bimae.imagenet, "imagenet-subset", num_tasks)
+        for num_tasks in SPLITS
+    },
+    "imagenet-full-bimae": partial(bimae.imagenet, "imagenet-full", 10),
+    **{
+        f"cifar100-bimae-{variant}-10": partial(bimae.ablation, variant)
+        for variant in bimae.ABLATIONS
+    },
     **{
         f"cifar100-{name}-{num_tasks}": partial(simple.cifar100, name, num_tasks)
         for name in ("finetune", "er")
-        for num_tasks in (10, 20, 50)
+        for num_tasks in SPLITS
     },
     **{
         f"imagenet-subset-{name}-{num_tasks}": partial(
             simple.imagenet, "imagenet-subset", name, num_tasks
         )
         for name in ("finetune", "er")
-        for num_tasks in (10, 20, 50)
+        for num_tasks in SPLITS
     },
     **{
         f"imagenet-full-{name}-10": partial(simple.imagenet, "imagenet-full", name, 10)
