@@ -326,6 +326,7 @@ class Experiment:
             "exemplars_per_class": memory.counts,
             "ledger": memory.ledger(),
             "digest": memory.digest(),
+            "working_bytes": self._method.working_bytes,
         }
 
 

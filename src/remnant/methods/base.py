@@ -129,6 +129,11 @@ class Method(nn.Module, Generic[ConfigT]):
         """The memory, decoded, with hidden pixels in the mean colour; None when it is empty."""
         return None if self.memory is None else self.memory.images()
 
+    @property
+    def working_bytes(self) -> int:
+        """What replaying the memory takes beside it during a task; not in the budget."""
+        return 0
+
     def complete_memory(self, reader: Reader) -> ImageSet | None:
         """The memory as it is replayed: exemplars known in part made whole, where a method can."""
         return self.replay()

@@ -11,7 +11,10 @@ Departs from [bimae]: where r = r1, the main reconstruction serves as x1 (`reuse
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from typing import Literal
 
 import torch
@@ -36,7 +39,7 @@ from remnant.memory import Memory, PatchesConfig
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.models.bilateral import BilateralMAE
 from remnant.models.classifier import align_new_rows
-from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
+from remnant.models.masked_autoencoder import is_hidden, num_visible, visible_ids_of
 
 _COMPLETED_AT_ONCE = 256
 
@@ -100,9 +103,19 @@ class BiMAE(Method[BiMAEConfig]):
             )
         except ValueError as error:
             raise InputError(f"method.network: {error}") from None
+        self._check_ratios()
         self._check_memory(world.memory)
         self.teacher: Frozen[BilateralMAE] | None = None
         self.completed: ImageSet | None = None  # the memory as it is replayed in this task
+
+    def _check_ratios(self) -> None:
+        for name in ("mask_ratio", "coarse_mask_ratio", "fine_mask_ratio"):
+            ratio = getattr(self.config, name)
+            if num_visible(self.network.num_patches, ratio) == 0:
+                raise InputError(
+                    f"method.{name} must leave at least one of {self.network.num_patches} patches "
+                    f"visible; got {ratio}. Lower it."
+                )
 
     def _check_memory(self, memory: Memory | None) -> None:
         codec = None if memory is None else memory.config.codec
@@ -113,7 +126,8 @@ class BiMAE(Method[BiMAEConfig]):
                 "memory.codec.patch_size and method.network.patch_size must be equal; got "
                 f"{codec.patch_size} and {self.config.network.patch_size}."
             )
-        if self.config.exact_view_ratio > 0 and codec.mask_ratio > self.config.mask_ratio:
+        shows_stored_alone = self.config.exact_view_ratio > 0 or not self.config.generate_replay
+        if shows_stored_alone and codec.mask_ratio > self.config.mask_ratio:
             raise InputError(
                 "an exact view shows what was stored, so memory.codec.mask_ratio must not exceed "
                 f"method.mask_ratio; got {codec.mask_ratio} and {self.config.mask_ratio}."
@@ -133,6 +147,8 @@ class BiMAE(Method[BiMAEConfig]):
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         schedule = self.config.schedule(task)
         every = self.config.refresh_every_epochs or schedule.epochs
+        if self.completed is None:
+            every = schedule.epochs  # nothing to refresh: the optimiser need not start afresh
         for first in range(0, schedule.epochs, every):
             if first > 0:
                 self.completed = self.complete_memory(reader)
@@ -142,7 +158,7 @@ class BiMAE(Method[BiMAEConfig]):
         if self.config.align_weights and task.index > 0:
             align_new_rows(self.network.classifier, task.num_old_classes)
         if self.config.balanced_tuning is not None and task.index > 0:
-            yield self.phase(
+            tune = self.phase(
                 "tune",
                 task.train,
                 self.config.balanced_tuning.model_copy(update={"sampling": "balanced"}),
@@ -150,6 +166,7 @@ class BiMAE(Method[BiMAEConfig]):
                 parameters=self.network.classifier.parameters(),
                 loss=self._classify_whole,
             )
+            yield replace(tune, partial_view_ratio=0.0)  # whole: cropped as the new images are
 
     def loss(self, batch: Batch) -> Terms:
         """[bimae] E8, and the terms beyond it."""
@@ -252,12 +269,18 @@ class BiMAE(Method[BiMAEConfig]):
         return terms
 
     def _is_unmasked(self, batch: Batch) -> bool:
-        ratio = self.config.unmasked_ratio
+        ratio = Decimal(str(self.config.unmasked_ratio))  # 0.7 of 10 steps are 7, not 6
         if self.config.unmasked_placement == "end":
-            return batch.progress >= 1 - ratio and ratio > 0
+            return batch.step >= batch.num_steps - int(batch.num_steps * ratio)
         return int((batch.step + 1) * ratio) > int(batch.step * ratio)
 
     # --------------------------------------------------------------------------------------- replay
+
+    @property
+    def working_bytes(self) -> int:
+        if self.completed is None:
+            return 0
+        return len(self.completed) * math.prod(self.completed.images.shape)
 
     def complete_memory(self, reader: Reader) -> ImageSet | None:
         """The exemplars as this network sees them whole; stored pixels stay as they are.
@@ -314,9 +337,9 @@ class BiMAE(Method[BiMAEConfig]):
         return images.masked_fill(hidden[..., None], 128)
 
     def _phase(self, name: str, task: Task, schedule: Schedule, epochs: tuple[int, int]) -> Phase:
-        whole = self.phase(name, task.train, schedule, replay=self.completed)
         ratio = self.config.exact_view_ratio if self.config.generate_replay else 1.0
-        return Phase(name, whole.data, schedule, whole.players, whole.replay, ratio, epochs)
+        whole = self.phase(name, task.train, schedule, replay=self.completed)
+        return replace(whole, partial_view_ratio=ratio, epochs=epochs)
 
 
 @torch.no_grad()

@@ -38,6 +38,7 @@ class MemoryRecord(Record):
     exemplars_per_class: list[int] = []
     ledger: dict[str, int | dict[str, int]] = {}  # nested: the same however many exemplars
     digest: str | None = None
+    working_bytes: int = 0  # of completed exemplars, for the length of a task; not in the budget
 
 
 class Result(Record):
@@ -62,6 +63,7 @@ class Result(Record):
     parameters: int | None = None
     flops_per_image: dict[str, float | None] | None = None
     density: dict[str, float | None] | None = None
+    reconstruction: list[dict[str, dict[str, float]]] = []  # per task: branch -> score -> mean
     memory: MemoryRecord | None = None
     train_seconds: float | None = None
     train_images_per_second: float | None = None

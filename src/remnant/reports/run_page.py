@@ -100,6 +100,13 @@ def _measures(run: RunFolder) -> list[tuple[str, str, str]]:
         value = (result.density or {}).get(name)
         if value is not None:
             rows.append((f"Density {name}".replace("_", " "), f"{value:.3f}", meaning))
+    for branch, scores in (result.reconstruction[-1] if result.reconstruction else {}).items():
+        for score, unit in (("psnr", " dB"), ("ssim", "")):
+            if score in scores:
+                name = f"{score.upper()} of redrawn images, {branch}"
+                rows.append(
+                    (name, f"{scores[score]:.2f}{unit}", "Test images, after the last task")
+                )
     for name, value in (result.flops_per_image or {}).items():
         if value is not None:
             rows.append((f"FLOPs to {name}", count_text(value), "Per image"))
