@@ -1,0 +1,97 @@
+"""Which share of training is spent outside forward, backward and optimiser."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from remnant.augment import AugmentConfig
+from remnant.contracts import ArrayImages, ImageSet, Phase, Task
+from remnant.journal import EventLog, Progress
+from remnant.methods.base import Method
+from remnant.training.checkpoints import Checkpoints, Point
+from remnant.training.feeding import Look
+from remnant.training.processes import Processes, TrainingConfig
+from remnant.training.state import training_state
+from remnant.training.trainer import Trainer
+
+
+class Clock:
+    """Seconds spent in marked stretches."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def start(self, *_: Any) -> None:
+        self._began = time.perf_counter()
+
+    def stop(self, *_: Any) -> None:
+        self.seconds += time.perf_counter() - self._began
+
+    def timed(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*inputs: Any) -> Any:
+            self.start()
+            try:
+                return work(*inputs)
+            finally:
+                self.stop()
+
+        return run
+
+
+def overhead_fraction(method: Method, config: TrainingConfig, num_steps: int) -> float:
+    """Over `num_steps` real steps of the trainer, with one checkpoint amortised."""
+    clock = Clock()
+    processes = Processes(config)
+    processes.backward = clock.timed(processes.backward)
+    look = Look(AugmentConfig(), (0.5,) * 3, (0.25,) * 3)
+    trainer = Trainer(processes, look, seed=0)
+    task = _task(num_steps * method.config.first.batch_size)
+    phase = next(method.phases(task, trainer.reader))
+    players = tuple(replace(player, loss=clock.timed(player.loss)) for player in phase.players)
+    hooks = [
+        register_optimizer_step_pre_hook(clock.start),
+        register_optimizer_step_post_hook(clock.stop),
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        log = EventLog(Path(name), Progress(), config.log_every_steps)
+        began = time.perf_counter()
+        trainer.fit(method, task, replace(phase, players=players), watchers=(log,))
+        total = time.perf_counter() - began
+        log.close()
+        checkpoint = checkpoint_seconds(method, phase, Path(name))
+    for hook in hooks:
+        hook.remove()
+    amortised = checkpoint * num_steps / config.checkpoint_every_steps
+    return (total - clock.seconds + amortised) / (total + amortised)
+
+
+def checkpoint_seconds(method: Method, phase: Phase, folder: Path) -> float:
+    """Of writing network and optimiser once, as in the middle of a phase."""
+    moved = [parameter for player in phase.players for parameter in player.parameters]
+    optimizer = torch.optim.Adam(moved)
+    for parameter in moved:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    began = time.perf_counter()
+    Checkpoints(folder).save(Point(0, 0, 1), training_state(method, [optimizer]), {})
+    return time.perf_counter() - began
+
+
+def _task(num_images: int) -> Task:
+    noise = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (num_images, 32, 32, 3), dtype=torch.uint8, generator=noise)
+    labels = torch.arange(num_images) % 10
+    data = ImageSet(ArrayImages(images), labels, torch.arange(num_images))
+    return Task(0, 1, 0, tuple(str(label) for label in range(10)), data)
