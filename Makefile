@@ -27,7 +27,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/remnant bench
 
 # Browser tests use Debian's Chromium; elsewhere they skip and say so.
 chromium:

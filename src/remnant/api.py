@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from remnant.config import RunConfig, override
 from remnant.experiment import check_plan
 from remnant.experiment import run as carry_out
+from remnant.planner import images_per_task
 from remnant.progress import watch
 from remnant.recipes import load_recipe
 
 
 def run(
-    config: RunConfig | str,
+    config: RunConfig | str | Path,
     out: str | Path | None = None,
     *,
     settings: dict[str, Any] | None = None,
@@ -30,13 +32,14 @@ def run(
     Raises:
         InputError: Something in the config or the data cannot be used.
     """
-    import json
-
-    resolved = load_recipe(config) if isinstance(config, str) else config
-    assignments = [f"{key}={json.dumps(value)}" for key, value in (settings or {}).items()]
+    resolved = config if isinstance(config, RunConfig) else load_recipe(str(config))
+    assignments = [
+        f"{key}={json.dumps(value, default=str)}" for key, value in (settings or {}).items()
+    ]
     resolved = override(resolved, assignments)
     folder = Path(out) if out is not None else Path("runs") / resolved.recipe
+    check_plan(resolved)
     if not progress:
         return carry_out(resolved, folder)
-    with watch(len(check_plan(resolved))) as watcher:
+    with watch(images_per_task(resolved)) as watcher:
         return carry_out(resolved, folder, watchers=(watcher,))

@@ -36,6 +36,7 @@ def list_datasets(root: str | None) -> Rows:
             "train_per_class": facts.train_per_class,
             "test_per_class": facts.test_per_class,
             "present": _is_present(facts.name, folder),
+            "download_bytes": facts.download_bytes,
             "source": facts.source,
         }
         for facts in DATASETS.values()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
+import remnant
 from remnant.augment import AugmentConfig
 from remnant.contracts import InputError, Settings
 from remnant.data import DataConfig
+from remnant.explanations import explain, nearest, setting_paths
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS, MethodConfig
 from remnant.stream import StreamConfig
@@ -54,12 +55,6 @@ class RunConfig(Settings):
         return self
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """` Did you mean X?`, or nothing."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {matches[0]}?" if matches else ""
-
-
 def parse_config(values: Any) -> RunConfig:
     """A config from plain values.
 
@@ -69,84 +64,103 @@ def parse_config(values: Any) -> RunConfig:
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        raise InputError(explain(error, values)) from None
-
-
-def explain(error: ValidationError, values: Any) -> str:
-    """The first problem of a pydantic error as a sentence."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{place} is not a setting." + nearest(place, _paths(values, exclude=place))
-    if first["type"] == "missing":
-        return f"{place} must be given."
-    message = first["msg"].removeprefix("Value error, ")
-    if isinstance((first.get("ctx") or {}).get("error"), InputError):
-        return message
-    return f"{place}: {message}; got {first['input']!r}."
+        raise InputError(explain(error, RunConfig, values)) from None
 
 
 def override(config: RunConfig, assignments: Sequence[str]) -> RunConfig:
     """A config with settings changed; keys as in config.json: `method.first.epochs=3`."""
     values = config.model_dump(mode="json")
+    changes = []
     for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals:
+        key, equals, text = (part.strip() for part in assignment.partition("="))
+        if not equals or not key:
             raise InputError(f"--set takes key=value; got {assignment!r}.")
-        _assign(values, key.strip(), _parse_value(text.strip()))
+        changes.append((key, _parse_value(text)))
+    # A group before what is in it and its name first: both decide which settings there are.
+    for key, value in sorted(changes, key=lambda change: _rank(change[0])):
+        _assign(values, key, value)
     return parse_config(values)
 
 
+def _rank(key: str) -> tuple[int, bool]:
+    return key.count("."), not key.endswith(".name")
+
+
 def _assign(values: dict[str, Any], key: str, value: Any) -> None:
+    known = setting_paths(RunConfig, values)
+    if key not in known:
+        raise InputError(f"{key} is not a setting." + nearest(key, known))
     if key == "method.name" and value != values["method"]["name"]:
-        raise InputError(
-            "a recipe is made for its method. Choose another recipe: remnant list recipes."
-        )
+        raise InputError(_explain_method(value, values["method"]["name"]))
     *parents, name = key.split(".")
     place: Any = values
     for parent in parents:
-        if not isinstance(place, dict) or parent not in place:
-            raise InputError(f"{key} is not a setting." + nearest(key, _paths(values)))
         if place[parent] is None:
             place[parent] = dict(values["method"]["first"]) if parent == "later" else {}
-        elif isinstance(place[parent], str) and parent == "codec":
+        elif isinstance(place[parent], str):  # a codec, by its name alone
             place[parent] = {"name": place[parent]}
+        if not isinstance(place[parent], dict):
+            return  # set to nonsense before; validation names it
         place = place[parent]
-    is_open = not place or (
-        isinstance(place, dict) and "name" in place and parents[-1:] == ["codec"]
-    )
-    if not isinstance(place, dict) or (name not in place and not is_open):
-        raise InputError(f"{key} is not a setting." + nearest(key, _paths(values)))
+    if isinstance(value, bool) and isinstance(place.get(name), int | float):
+        _check_switch(key, value, place[name])
     if name == "name" and parents[-1:] == ["codec"] and place.get("name") != value:
         place.clear()  # settings of another codec
     place[name] = value
 
 
+def _explain_method(wanted: Any, name: str) -> str:
+    if wanted in METHODS:
+        return (
+            f"a recipe is made for its method, here {name}. For {wanted} choose another recipe: "
+            "remnant list recipes."
+        )
+    hint = nearest(str(wanted), METHODS)
+    return f"method.name must be one of {', '.join(METHODS)}; got {wanted}.{hint}"
+
+
+def _check_switch(key: str, value: bool, before: Any) -> None:
+    """pydantic would take true for 1."""
+    if not isinstance(before, bool):
+        raise InputError(f"{key} must be a number; got {json.dumps(value)}.")
+
+
 def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return {"None": None, "none": None, "True": True, "False": False}.get(text, text)
 
 
-def _paths(values: Any, prefix: str = "", exclude: str = "") -> list[str]:
-    """Every key of nested values, dotted."""
-    if not isinstance(values, dict):
-        return []
-    found = []
-    for name, value in values.items():
-        path = f"{prefix}{name}"
-        if path != exclude:
-            found += [path, *_paths(value, f"{path}.", exclude)]
-    return found
-
-
 def load_config(path: Path) -> RunConfig:
-    """The config in a JSON file, such as a run folder's config.json."""
+    """The config in a JSON file, such as a run folder's config.json.
+
+    Raises:
+        InputError: The file is missing, damaged, or not the config of a run.
+    """
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} must hold JSON, such as a run's config.json; {error}.") from None
-    return parse_config(values)
+        raise InputError(f"{path} does not exist. Check the path.") from None
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise InputError(
+            f"{path} must hold one JSON object, the settings of a run; it does not or is damaged. "
+            "Restore it from a copy."
+        )
+    try:
+        return parse_config(values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}{_other_version(path.parent)}") from None
+
+
+def _other_version(folder: Path) -> str:
+    """What to say of a run folder that another remnant wrote."""
+    try:
+        version = json.loads((folder / "environment.json").read_bytes())["remnant"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    if version == remnant.__version__:
+        return ""
+    return f" It was written by remnant {version}; this is {remnant.__version__}. Use that one."

@@ -49,7 +49,7 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
     """
     check_plan(config)
     with _new_folder(folder):
-        if _is_main_process():
+        if is_main_process():
             write_json(folder / "config.json", config.model_dump(mode="json"))
             write_environment(folder)
         experiment = Experiment(config, folder, watchers)
@@ -74,7 +74,7 @@ def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> dict[str, Any
         )
     config = load_config(folder / "config.json")
     with _only_writer(folder):
-        if _is_main_process():
+        if is_main_process():
             remove_temporary_files(folder)
             if not (folder / "environment.json").exists():
                 write_environment(folder)
@@ -107,8 +107,8 @@ def build_method(
 ) -> Method:
     memory = None
     if config.memory is not None:
-        memory = Memory(config.memory, image_shape, derive_seed(config.seed, "memory"))
-        memory.require_room(sum(task_sizes))
+        seed = derive_seed(config.seed, "memory")
+        memory = Memory(config.memory, image_shape, seed, num_classes=sum(task_sizes))
     torch.manual_seed(derive_seed(config.seed, "weights"))
     return METHODS[config.method.name](config.method, World(image_shape, tuple(task_sizes), memory))
 
@@ -119,13 +119,14 @@ class Experiment:
     def __init__(self, config: RunConfig, folder: Path, watchers: tuple[Watcher, ...]) -> None:
         self._config = config
         self._folder = folder
-        self._processes = Processes(config.training)
         dataset = load_dataset(config.data)
         known = dataset_facts(config.data)
         tasks = resolve_tasks(
             config.stream, len(dataset.class_names), known.default_order, known.default_num_tasks
         )
         self._stream = TaskStream(dataset.train, dataset.test, dataset.class_names, tasks)
+        # Starts the other processes: only now, so that bad data is told once, by one.
+        self._processes = Processes(config.training)
         look = Look(config.augment, dataset.mean, dataset.std)
         self._image_shape = dataset.train.images.shape
         self._method = build_method(config, self._image_shape, self._stream.task_sizes)
@@ -330,7 +331,7 @@ class Experiment:
         }
 
 
-def _is_main_process() -> bool:
+def is_main_process() -> bool:
     """Whether this process writes the folder; known before the others are started."""
     if "RANK" in os.environ:
         return int(os.environ["RANK"]) == 0
@@ -341,7 +342,7 @@ def _is_main_process() -> bool:
 @contextmanager
 def _only_writer(folder: Path) -> Iterator[None]:
     """Keep a second run or resume out of the folder."""
-    if not _is_main_process():
+    if not is_main_process():
         yield
         return
     with only_writer(folder / "config.json"):
@@ -351,7 +352,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[None]:
     """A folder for a run, taken away again if the run cannot start."""
-    if not _is_main_process():
+    if not is_main_process():
         yield
         return
     if folder.exists() and not folder.is_dir():

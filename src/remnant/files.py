@@ -106,7 +106,7 @@ def write_archive(path: Path, kind: str, version: int, arrays: Arrays, metadata:
     header: dict[str, Any] = {"format": kind, "version": version, "metadata": metadata}
     digest = header["digest"] = archive_digest(header, arrays)
     text = json.dumps(header, sort_keys=True, allow_nan=False)
-    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     write_bytes(path, safetensors.numpy.save(plain, metadata={_KEY: text}))
     return digest
 
@@ -157,7 +157,7 @@ def archive_digest(header: Mapping[str, Any], arrays: Arrays) -> str:
     """SHA-256 over the header and every array's name, type, shape and bytes, in name order."""
     digest = hashlib.sha256(json.dumps(dict(header), sort_keys=True, allow_nan=False).encode())
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
+        array = np.asarray(arrays[name], order="C")  # ascontiguousarray makes a scalar a row
         digest.update(f"\x1f{name}\x1f{array.dtype.str}\x1f{array.shape}\x1f".encode())
         digest.update(array.data if array.size else b"")
     return digest.hexdigest()

@@ -19,42 +19,54 @@ from remnant.stream import resolve_tasks
 def estimate(config: RunConfig) -> dict[str, Any]:
     """Everything `remnant show` prints besides the config; needs no data."""
     known = dataset_facts(config.data)
-    tasks = resolve_tasks(
-        config.stream, known.num_classes, known.default_order, known.default_num_tasks
-    )
-    sizes = [len(task) for task in tasks]
     shape = (known.image_size, known.image_size, known.channels)
+    sizes = _task_sizes(config)
     method = build_method(config, shape, sizes)
-    per_class = known.train_per_class
-    memory_plan = _memory_plan(config, shape, sizes, per_class)
-    train = predict = 0
-    rows = []
-    for task, remembered in zip(_empty_tasks(sizes, shape), [None, *memory_plan], strict=False):
+    first, *later = _empty_tasks(sizes, shape)
+    method.grow(first)
+    train = train_flops(method, shape, first.num_seen_classes)
+    predict = predict_flops(method, shape)
+    for task in later:
         method.grow(task)
-        if task.index == 0:
-            train = train_flops(method, shape, task.num_seen_classes)
-            predict = predict_flops(method, shape)
-        exemplars = 0
-        if remembered is not None and remembered["exemplars_per_class"] is not None:
-            exemplars = remembered["exemplars_per_class"] * task.num_old_classes
-        rows.append(_images_of_task(config, task, task.num_new_classes * per_class, exemplars))
-    images = sum(rows)
+    images = images_per_task(config)
     return {
         "dataset": asdict(known),
         "task_sizes": sizes,
         "parameters": sum(parameter.numel() for parameter in method.parameters()),
         "flops_per_image": {"train": train, "predict": predict},
-        "memory_plan": memory_plan,
-        "train_images_per_task": rows,
-        "train_images": images,
-        "train_flops": images * train,
+        "memory_plan": _memory_plan(config, shape, sizes, known.train_per_class),
+        "train_images_per_task": images,
+        "train_images": sum(images),
+        "train_flops": sum(images) * train,
     }
 
 
-def _images_of_task(config: RunConfig, task: Task, num_new: int, num_exemplars: int) -> int:
-    schedule = config.method.schedule(task)
-    passed = num_new if schedule.steps_from == "new" else num_new + num_exemplars
-    return passed * schedule.epochs
+def images_per_task(config: RunConfig) -> list[int]:
+    """How many images, repeated ones included, training will see in each task; needs no data.
+
+    Where classes differ in size, the mean stands for all; where exemplars do, they are left out.
+    """
+    known = dataset_facts(config.data)
+    shape = (known.image_size, known.image_size, known.channels)
+    sizes, per_class = _task_sizes(config), known.train_per_class
+    memory_plan = _memory_plan(config, shape, sizes, per_class)
+    counts = []
+    for task in _empty_tasks(sizes, shape):
+        schedule = config.method.schedule(task)
+        passed = task.num_new_classes * per_class
+        if schedule.steps_from == "all" and memory_plan and task.index > 0:
+            kept = memory_plan[task.index - 1]["exemplars_per_class"] or 0
+            passed += kept * task.num_old_classes
+        counts.append(passed * schedule.epochs)
+    return counts
+
+
+def _task_sizes(config: RunConfig) -> list[int]:
+    known = dataset_facts(config.data)
+    tasks = resolve_tasks(
+        config.stream, known.num_classes, known.default_order, known.default_num_tasks
+    )
+    return [len(task) for task in tasks]
 
 
 def _memory_plan(

@@ -35,7 +35,13 @@ class Memory:
         InputError: The budget cannot hold one exemplar, or the codec does not suit the images.
     """
 
-    def __init__(self, config: MemoryConfig, image_shape: tuple[int, int, int], seed: int) -> None:
+    def __init__(
+        self,
+        config: MemoryConfig,
+        image_shape: tuple[int, int, int],
+        seed: int,
+        num_classes: int = 1,  # that will share it, as far as is known
+    ) -> None:
         self.config = config
         self.image_shape = image_shape
         self.seed = seed
@@ -43,7 +49,7 @@ class Memory:
         self.budget = parse_budget(config.budget, self.codec.image_bytes)
         self.num_seen_classes = 0  # never less than the classes stored
         self._classes: dict[int, StoredClass] = {}
-        self.require_room(1)
+        self._require_room(num_classes)
 
     # ------------------------------------------------------------------------------------- sizes
 
@@ -94,7 +100,7 @@ class Memory:
             InputError: A share cannot hold one exemplar.
         """
         assert num_seen_classes >= len(self._classes), "the classes stored have been seen"
-        self.require_room(num_seen_classes)
+        self._require_room(num_seen_classes)
         self.num_seen_classes = num_seen_classes
         for label, stored in self._classes.items():
             kept = self._fitting(stored.exemplars)
@@ -233,7 +239,7 @@ class Memory:
         self, label: int, name: str, images: Iterable[np.ndarray | Tensor], num_classes: int
     ) -> tuple[Exemplar, ...]:
         """The exemplars of a class up to its share; stops at the first that does not fit."""
-        self.require_room(num_classes)
+        self._require_room(num_classes)
         quota, used = self.budget.quota(num_classes), 0
         exemplars: list[Exemplar] = []
         for rank, image in enumerate(islice(images, self.capacity(num_classes))):
@@ -268,13 +274,15 @@ class Memory:
             kept += 1
         return exemplars[:kept]
 
-    def require_room(self, num_classes: int) -> None:
+    def _require_room(self, num_classes: int) -> None:
         size = self.counted_exemplar_bytes
         if size is None or num_classes == 0 or self.capacity(num_classes):
             return
         needed = size if self.budget.per_class else size * num_classes
         share = "/class" if self.budget.per_class else ""
-        whose = "one exemplar" if share else f"one exemplar of each of {num_classes:,} classes"
+        whose = "one exemplar"
+        if not share and num_classes > 1:
+            whose += f" of each of {num_classes:,} classes"
         raise InputError(
             f"memory.budget must hold {whose} ({needed:,} bytes); got {self.budget.bytes:,}. "
             f'Raise memory.budget to at least "{needed}B{share}" or choose a smaller memory.codec.'

@@ -60,8 +60,8 @@ class Processes:
         if is_many:
             _end_with_parent()
         self._fabric.launch()
-        cores = os.cpu_count() or 1
-        torch.set_num_threads(config.threads or max(1, cores // config.devices))
+        # What torch would take for one process (all cores, or $OMP_NUM_THREADS), shared out.
+        torch.set_num_threads(config.threads or max(1, torch.get_num_threads() // config.devices))
         self.threads = torch.get_num_threads()
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
