@@ -1,4 +1,4 @@
-"""E1 to E7 of Bilateral MAE for one image at a time: slow, obvious, written from the paper.
+"""E1 to E8 of Bilateral MAE for one image at a time: slow, obvious, written from the paper.
 
 It shares nothing with the package but a network's weights. Images are [C, H, W], float64.
 """
@@ -22,6 +22,8 @@ class LiteralBilateralMAE:
         depth: int,
         cutoff: float = 0.25,
         frequency_per: str = "image",
+        has_detail_branch: bool = True,
+        detail_domain: str = "frequency",
     ) -> None:
         self.weights = {name: value.double() for name, value in network.named_parameters()}
         self.height, self.width, self.channels = image_shape
@@ -30,6 +32,8 @@ class LiteralBilateralMAE:
         self.depth = depth
         self.cutoff = cutoff
         self.frequency_per = frequency_per
+        self.has_detail_branch = has_detail_branch
+        self.detail_domain = detail_domain
 
     def linear(self, name: str, tokens: Tensor) -> Tensor:
         return tokens @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
@@ -156,6 +160,8 @@ class LiteralBilateralMAE:
         """x_hat = x' + x'' [E3, E4, E5]."""
         first = self.first(image, visible)
         main = self.decode(self.rest(first), visible)
+        if not self.has_detail_branch:
+            return main
         return main + self.detail_image(self.decode(self.detail(first), visible))
 
     def main_image(self, image: Tensor, visible: list[int]) -> Tensor:
@@ -165,7 +171,9 @@ class LiteralBilateralMAE:
     def scores(self, image: Tensor, visible: list[int]) -> Tensor:
         """G(z) [E2]."""
         first = self.first(image, visible)
-        return self.linear("classifier", self.fuse(self.rest(first), self.detail(first)))
+        main = self.rest(first)
+        feature = self.fuse(main, self.detail(first)) if self.has_detail_branch else main[0]
+        return self.linear("classifier", feature)
 
     def detail_loss(
         self, image: Tensor, visible: list[int], visible_1: list[int], visible_2: list[int]
@@ -174,9 +182,41 @@ class LiteralBilateralMAE:
         own = self.decode(self.detail(self.first(image, visible)), visible)
         with torch.no_grad():
             difference = self.main_image(image, visible_2) - self.main_image(image, visible_1)
+        if self.detail_domain == "spatial":
+            return (own - difference).abs().sum() / image.numel()
         total = torch.zeros((), dtype=torch.float64)
         for rows, columns in self.pieces():
             own_spectrum = self.high_pass_piece(own[:, rows, columns])
             gap = own_spectrum - self.high_pass_piece(difference[:, rows, columns])
             total = total + gap.abs().sum()
         return total / image.numel()
+
+    def terms(
+        self,
+        images: Tensor,
+        labels: list[int],
+        masks: list[list[list[int]]],
+        weights: tuple[float, float, float] = (0.01, 1.0, 1.0),
+        is_whole: list[bool] | None = None,
+    ) -> dict[str, Tensor]:
+        """The three terms of L [E8] for a batch; `masks` are those of x, x1 and x2.
+
+        Images that are not whole are classified and nothing else; every mean is over all images.
+        """
+        zero = torch.zeros((), dtype=torch.float64)
+        totals = {"classify": zero, "reconstruct": zero}
+        if self.has_detail_branch:
+            totals["detail"] = zero
+        for index, image in enumerate(images.double()):
+            visible = [mask[index] for mask in masks]
+            scores = self.scores(image, visible[0])
+            loss = torch.log(torch.exp(scores).sum()) - scores[labels[index]]
+            totals["classify"] = totals["classify"] + weights[0] * loss
+            if is_whole is not None and not is_whole[index]:
+                continue
+            squares = (image - self.completion(image, visible[0])) ** 2
+            totals["reconstruct"] = totals["reconstruct"] + weights[1] * squares.mean()
+            if self.has_detail_branch:
+                loss = self.detail_loss(image, *visible)
+                totals["detail"] = totals["detail"] + weights[2] * loss
+        return {name: total / len(images) for name, total in totals.items()}

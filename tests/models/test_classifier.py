@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from remnant.models.classifier import LinearClassifier
+from remnant.models.classifier import LinearClassifier, align_new_rows
 
 
 def test_a_new_classifier_scores_no_class() -> None:
@@ -53,3 +53,30 @@ def test_growth_keeps_type_and_frozenness() -> None:
 def test_growth_by_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one class; got 0"):
         LinearClassifier(4).grow(0)
+
+
+def test_alignment_scales_new_rows_to_the_mean_length_of_old_ones() -> None:
+    classifier = LinearClassifier(2)
+    classifier.grow(4)
+    classifier.weight.data = torch.tensor([[3.0, 4.0], [0.0, 1.0], [8.0, 6.0], [0.0, -2.0]])
+    assert classifier.bias is not None
+    biases = classifier.bias.detach().clone()
+    align_new_rows(classifier, num_old_classes=2)  # mean lengths 3 and 6
+    expected = torch.tensor([[3.0, 4.0], [0.0, 1.0], [4.0, 3.0], [0.0, -1.0]])
+    torch.testing.assert_close(classifier.weight.detach(), expected)
+    assert torch.equal(classifier.bias, biases)
+    assert classifier.weight.requires_grad
+
+
+@pytest.mark.parametrize("num_old_classes", [1, 3])
+def test_alignment_leaves_old_rows_and_the_directions_of_new_ones(num_old_classes: int) -> None:
+    classifier = LinearClassifier(5)
+    classifier.grow(4, torch.Generator().manual_seed(0))
+    before = classifier.weight.detach().clone()
+    align_new_rows(classifier, num_old_classes)
+    after = classifier.weight.detach()
+    assert torch.equal(after[:num_old_classes], before[:num_old_classes])
+    lengths = after.norm(dim=1)
+    torch.testing.assert_close(lengths[:num_old_classes].mean(), lengths[num_old_classes:].mean())
+    ratios = (after / before)[num_old_classes:]
+    torch.testing.assert_close(ratios, ratios[0, 0].expand_as(ratios))

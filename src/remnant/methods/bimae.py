@@ -305,10 +305,9 @@ class BiMAE(Method[BiMAEConfig]):
     def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor]:
         """See `Method.redraw`; the patches seen are the same after every task."""
         network, views = self.network, reader.views(images)
-        noise = torch.rand(
-            2, len(images), network.num_patches, generator=reader.generator("pictures")
-        ).to(views.device)
-        visible_ids = network.visible_ids(noise[0], self.config.mask_ratio)
+        chance = reader.generator("pictures")
+        noise = torch.rand(len(images), 2, network.num_patches, generator=chance).to(views.device)
+        visible_ids = network.visible_ids(noise[:, 0], self.config.mask_ratio)
         first = network.encode_first(views, visible_ids)
         coarse = network.decode(network.encode_rest(first), visible_ids)
         hidden = self._hide(images, visible_ids)
@@ -316,7 +315,7 @@ class BiMAE(Method[BiMAEConfig]):
             return {"visible": hidden, "main": reader.to_images(coarse)}
         fine = network.decode(network.detail(first), visible_ids)
         detail = network.inverse(network.high_pass(fine))
-        seen_more = self._redraw(views, noise[1], self.config.fine_mask_ratio)
+        seen_more = self._redraw(views, noise[:, 1], self.config.fine_mask_ratio)
         drawn = {
             "both": coarse + detail,
             "main": coarse,
