@@ -18,6 +18,7 @@ import torch
 import remnant
 from remnant import metrics
 from remnant.config import RunConfig
+from remnant.data import facts as dataset_facts
 from remnant.files import read_archive, write_archive, write_json
 from remnant.stream import TaskStream
 from remnant.training.trainer import StepReport
@@ -171,12 +172,15 @@ def write_result(
 ) -> dict[str, Any]:
     """result.json so far, from the saved predictions and what the run knows besides (`facts`)."""
     predictions = read_predictions(folder, num_tasks_done)
+    order = config.stream.order
+    if order == "default" and config.stream.task_classes is None:
+        order = dataset_facts(config.data).default_order
     result = {
         "recipe": config.recipe,
         "method": config.method.name,
         "dataset": config.data.dataset,
         "seed": config.seed,
-        "order": config.stream.order,
+        "order": order,
         "task_sizes": list(stream.task_sizes),
         "class_names": list(stream.class_names),
         **metrics.summary(predictions, stream.task_of_label),

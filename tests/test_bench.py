@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from small_bimae import SHAPE, make_batch, make_method
+
+from remnant.bench.literal import literal_loss
+from remnant.bench.overhead import Clock, overhead_fraction
+from remnant.bench.stopwatch import measure
+from remnant.costs import train_flops
+from remnant.methods.base import World
+from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
+from remnant.training.processes import TrainingConfig
+
+
+def test_the_literal_step_has_the_loss_of_the_fast_one() -> None:
+    method = make_method(num_classes=3, reuse_main_as_x1=False)
+    batch = make_batch()
+    fine, coarse = batch.draw("fine mask", 2, 16).unbind(dim=1)
+    noise = (batch.draw("mask", 16), coarse, fine)
+    literal = literal_loss(method.network, batch.views, batch.labels, noise)
+    fast = torch.stack(list(method.loss(batch).values())).sum()
+    torch.testing.assert_close(fast, literal, rtol=1e-5, atol=1e-6)
+
+
+def test_the_literal_step_does_more_arithmetic() -> None:
+    method = make_method(num_classes=3)
+    fast = train_flops(method, SHAPE, num_classes=3)
+    slow = train_flops(make_method(num_classes=3, reuse_main_as_x1=False), SHAPE, num_classes=3)
+    assert slow > fast
+
+
+def test_the_paper_step_is_within_its_arithmetic() -> None:
+    config = BiMAEConfig.model_validate(
+        {"network": BilateralConfig(), "first": make_method().config.first}
+    )
+    method = BiMAE(config, World((32, 32, 3), (10,), None))
+    method.network.classifier.grow(10)
+    assert 3.2e9 < train_flops(method, (32, 32, 3), num_classes=10) <= 3.45e9
+
+
+class Hands:
+    """A clock that moves only when told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+
+    def move(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_works_take_turns_and_the_first_round_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hands, order = Hands(monkeypatch), []
+    lengths = iter([100, 100, 1, 7, 3, 8, 2, 9])
+
+    def work(name: str) -> None:
+        order.append(name)
+        hands.move(next(lengths))
+
+    seconds = measure({"a": lambda: work("a"), "b": lambda: work("b")}, repeats=3)
+    assert order == ["a", "b"] * 4
+    assert seconds == {"a": 2, "b": 8}
+
+
+def test_a_clock_adds_up_only_what_it_was_asked_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    hands, clock = Hands(monkeypatch), Clock()
+    timed = clock.timed(hands.move)
+    timed(2)
+    hands.move(50)
+    timed(3)
+    assert clock.seconds == 5
+
+
+def test_overhead_is_a_share_of_real_steps(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = BiMAEConfig.model_validate(
+        {
+            "network": {"width": 16, "depth": 2, "head_width": 8, "mlp_width": 16},
+            "first": make_method().config.first,
+        }
+    )
+    method = BiMAE(config, World((32, 32, 3), (10,), None))
+    method.network.classifier.grow(10)
+    before = method.network.classifier.weight.detach().clone()
+    share = overhead_fraction(method, TrainingConfig(accelerator="cpu", threads=1), num_steps=2)
+    assert 0 < share < 1
+    assert not torch.equal(before, method.network.classifier.weight)  # the steps were real
+
+
+@pytest.mark.slow
+def test_the_whole_bench_tells_what_the_documents_promise() -> None:
+    from remnant.bench import bench
+
+    figures = bench(repeats=1, overhead_steps=2)
+    for scale in ("step_paper", "step_mini"):
+        assert set(figures[scale]) >= {
+            "images_per_second", "gflop_per_image", "fraction_of_gemm", "speedup_over_literal"
+        }  # fmt: skip
+    assert figures["step_paper"]["gflop_per_image"] <= 3.45
+    for key in ("gemm_gflops", "predict_images_per_second", "complete_images_per_second"):
+        assert figures[key] > 0
+    assert 0 < figures["overhead_fraction"] < 1
