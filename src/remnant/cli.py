@@ -125,7 +125,7 @@ def resume(folder: Path, /) -> None:
 def report(
     *folders: Path,
     out: Path | None = None,
-    format: Literal["html", "markdown", "latex"] = "html",
+    format: Literal["html", "markdown", "latex", "svg"] = "html",
 ) -> None:
     """Write the page of one run, or compare several side by side.
 
@@ -136,7 +136,7 @@ def report(
     out
         Where to write the page; by default report.html in the folder, or comparison.html here.
     format
-        markdown and latex print the table of results instead.
+        markdown and latex print the table of results instead, svg the accuracy curves.
     """
     from remnant import reports
     from remnant.reports.records import find_runs
@@ -144,8 +144,12 @@ def report(
     if not folders:
         raise _UsageError("give at least one run folder, as in remnant report runs/demo.")
     if format != "html":
-        print_table = reports.markdown_table if format == "markdown" else reports.latex_table
-        print(print_table(folders), end="")
+        write = {
+            "markdown": reports.markdown_table,
+            "latex": reports.latex_table,
+            "svg": reports.curves_picture,
+        }[format]
+        print(write(folders), end="")
         return
     found = find_runs(folders)
     if len(found) == 1 and out is None:

@@ -1,6 +1,6 @@
 """Run folders -> pages, tables and pictures; needs no torch to read them."""
 
-from remnant.reports.comparison import write_comparison
+from remnant.reports.comparison import curves_picture, write_comparison
 from remnant.reports.figures import draw_figures
 from remnant.reports.gallery import draw_gallery
 from remnant.reports.records import RunFolder, RunFolderError, find_runs, read_run
@@ -10,6 +10,7 @@ from remnant.reports.tables import latex_table, markdown_table, terminal_rows
 __all__ = [
     "RunFolder",
     "RunFolderError",
+    "curves_picture",
     "draw_figures",
     "draw_gallery",
     "find_runs",

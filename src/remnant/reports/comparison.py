@@ -28,6 +28,17 @@ def write_comparison(folders: Sequence[Path], out: Path) -> Path:
     return out
 
 
+def curves_picture(folders: Sequence[Path]) -> str:
+    """The accuracy curves of several runs as an SVG file of its own: dark ink on white.
+
+    Raises:
+        RunFolderError: A folder holds no run, or no run is finished.
+    """
+    groups, _ = read_groups(folders)
+    svg = _curves_svg(groups).replace("currentColor", "#1c2126")
+    return svg.replace("<svg ", '<svg style="background: #ffffff" ', 1)
+
+
 def _comparison_page(groups: Sequence[RunGroup], unfinished: Sequence[RunFolder]) -> str:
     table = comparison_table(groups)
     runs = [(group, run) for group in groups for run in group.runs]

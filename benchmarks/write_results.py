@@ -1,0 +1,52 @@
+"""Fill docs/results.md from run folders: `python benchmarks/write_results.py RUNS`.
+
+Every block between `<!-- runs: NAME ... -->` and `<!-- /runs -->` becomes the table of those runs
+(with `<!-- curves: NAME ... -->`, their curves beside it). What a table needs of a run (config,
+environment, result) is copied to docs/runs, so that `remnant report docs/runs/NAME ...` says the
+same for ever.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from remnant.reports import curves_picture, markdown_table
+
+DOCS = Path(__file__).parents[1] / "docs"
+_FILES = ("config.json", "environment.json", "result.json")
+_BLOCK = re.compile(r"(<!-- (runs|curves): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+
+
+def keep(runs: Path, name: str) -> Path:
+    """The files of a run that its row needs, kept beside the documents."""
+    kept = DOCS / "runs" / name
+    if (runs / name / "result.json").exists():
+        kept.mkdir(parents=True, exist_ok=True)
+        for file in _FILES:
+            shutil.copyfile(runs / name / file, kept / file)
+    return kept
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    runs, page = Path(sys.argv[1]), DOCS / "results.md"
+
+    def fill(match: re.Match[str]) -> str:
+        opening, kind, names, closing = match.groups()
+        folders = [keep(runs, name) for name in names.split()]
+        if kind == "runs":
+            return f"{opening}{markdown_table(folders)}{closing}"
+        picture = DOCS / "figures" / f"{folders[0].name}-curves.svg"
+        picture.parent.mkdir(exist_ok=True)
+        picture.write_text(curves_picture(folders))
+        return f"{opening}![Accuracy after each task](figures/{picture.name})\n{closing}"
+
+    page.write_text(_BLOCK.sub(fill, page.read_text()))
+
+
+if __name__ == "__main__":
+    main()

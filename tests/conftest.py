@@ -1,0 +1,66 @@
+"""What holds in every test: fixed seeds, one torch thread, nothing left running or changed."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from worlds import make_dataset, make_stream
+
+from remnant.data import Dataset
+from remnant.stream import TaskStream
+
+# The measurements in benchmarks/ are tests too, where they give a verdict.
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+
+# pytest names the test in the first; scikit-learn and torch set the others when first used.
+_ENVIRONMENT_OF_OTHERS = {
+    "PYTEST_CURRENT_TEST",
+    "KMP_INIT_AT_FORK",
+    "KMP_DUPLICATE_LIB_OK",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "PYTORCH_NVML_BASED_CUDA_CHECK",
+}
+_SECONDS_TO_END = 5.0
+
+
+@pytest.fixture(autouse=True)
+def clean_process() -> Iterator[None]:
+    """Seeds before the test; after it, no new thread and no changed environment variable."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    threads, environment = set(threading.enumerate()), _environment()
+    yield
+    torch.set_num_threads(1)
+    left = [thread for thread in threading.enumerate() if thread not in threads]
+    for thread in left:
+        thread.join(_SECONDS_TO_END)
+    names = [thread.name for thread in left if thread.is_alive()]
+    assert not names, f"the test left threads running: {names}"
+    changed = environment.items() ^ _environment().items()
+    assert not changed, f"the test changed the environment: {sorted(changed)}"
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _ENVIRONMENT_OF_OTHERS}
+
+
+@pytest.fixture
+def dataset() -> Dataset:
+    """Four classes of 16 x 16 images that one can tell apart by their brightness."""
+    return make_dataset()
+
+
+@pytest.fixture
+def stream(dataset: Dataset) -> TaskStream:
+    """Two tasks of two classes."""
+    return make_stream(dataset)

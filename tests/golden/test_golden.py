@@ -1,0 +1,56 @@
+"""Twenty steps of training whose losses and memory are on file.
+
+A change of numbers is a Numerics entry of the changelog. To write the file anew:
+
+    REMNANT_UPDATE_GOLDEN=1 python -m pytest tests/golden
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import remnant.experiment as experiment_module
+from remnant.config import RunConfig, override
+from remnant.experiment import run
+from remnant.files import write_json
+from remnant.recipes import load_recipe
+
+GOLDEN = Path(__file__).parent / "digits_er.json"
+
+
+def golden_config() -> RunConfig:
+    """digits-er with 8 images per class: two tasks of ten steps."""
+    settings = [
+        "data.images_per_class=8",
+        "stream.num_classes=4",
+        "stream.num_tasks=2",
+        "memory.budget=3images/class",
+        "method.first.epochs=5",
+        "method.first.batch_size=8",
+        "method.first.steps_from=new",
+        "method.first.optimizer.lr=0.01",
+        "training.accelerator=cpu",
+        "training.threads=1",
+        "training.log_every_steps=1",
+    ]
+    return override(load_recipe("digits-er"), settings)
+
+
+def test_twenty_steps_are_as_on_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("draw_memory", "write_report"):
+        monkeypatch.setattr(experiment_module, name, lambda *_: None)
+    result = run(golden_config(), tmp_path / "run")
+    lines = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    losses = [event["loss"] for event in events if event["event"] == "step"]
+    found = {"losses": losses, "memory_digest": result["memory"]["digest"]}
+    if os.environ.get("REMNANT_UPDATE_GOLDEN"):
+        write_json(GOLDEN, found)
+    expected = json.loads(GOLDEN.read_text())
+    assert len(losses) == 20
+    assert losses == pytest.approx(expected["losses"], abs=1e-4)
+    assert found["memory_digest"] == expected["memory_digest"]

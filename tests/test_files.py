@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from remnant import files
+from remnant.contracts import InputError
+from remnant.files import (
+    only_writer,
+    read_archive,
+    remove_temporary_files,
+    replacing,
+    write_archive,
+    write_bytes,
+    write_json,
+    write_text,
+)
+
+ARRAYS = {"a": np.arange(6, dtype=np.int32).reshape(2, 3), "b": np.array([True, False])}
+
+
+# ------------------------------------------------------------------------------------ one writer
+
+
+def test_a_file_takes_the_place_of_the_old_one_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "note.txt"
+    write_text(path, "old")
+    with replacing(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert [entry.name for entry in path.parent.iterdir()] == ["note.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_exception_leaves_the_old_file_and_no_temporary_one(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    path = tmp_path / "note.txt"
+    write_text(path, "old")
+
+    def write_half() -> None:
+        with replacing(path) as file:
+            file.write(b"half of the n")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+class Recorder:
+    """The calls that decide what survives a power cut, in order; one of them may fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, failing: str = "") -> None:
+        self.calls: list[str] = []
+        for name in ("fsync", "replace"):
+            monkeypatch.setattr(files.os, name, self._wrap(name, getattr(os, name), failing))
+
+    def _wrap(self, name: str, call: Any, failing: str) -> Any:
+        def recorded(*arguments: Any) -> Any:
+            what = name
+            if name == "fsync":
+                is_folder = os.path.isdir(f"/proc/self/fd/{arguments[0]}")
+                size = os.fstat(arguments[0]).st_size
+                what = "sync folder" if is_folder else f"sync {size} bytes"
+            self.calls.append(what)
+            if what.startswith(failing) and failing:
+                raise OSError(5, "Input/output error")
+            return call(*arguments)
+
+        return recorded
+
+
+def test_bytes_are_synced_before_the_rename_and_the_folder_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(monkeypatch)
+    write_bytes(tmp_path / "note", b"12345")
+    assert recorder.calls == ["sync 5 bytes", "replace", "sync folder"]
+
+
+def test_a_new_folder_is_synced_into_the_one_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(monkeypatch)
+    write_bytes(tmp_path / "a" / "b" / "note", b"12345")
+    assert recorder.calls == ["sync folder"] * 2 + ["sync 5 bytes", "replace", "sync folder"]
+
+
+@pytest.mark.parametrize("failing", ["sync 5 bytes", "replace"])
+def test_a_failing_call_leaves_the_old_file_and_no_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    path = tmp_path / "note"
+    write_bytes(path, b"old")
+    recorder = Recorder(monkeypatch, failing)
+    with pytest.raises(OSError, match="Input/output"):
+        write_bytes(path, b"12345")
+    assert recorder.calls[-1] == failing
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / "note"
+    write_bytes(path, b"old")
+    script = """
+        import resource, signal, sys
+        from pathlib import Path
+        from remnant.files import write_bytes
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        try:
+            write_bytes(Path(sys.argv[1]), bytes(100_000))
+        except OSError as error:
+            print(type(error).__name__, error.errno)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert ended.stdout.split() == ["OSError", "27"]
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    keep = [tmp_path / "note", tmp_path / "a" / "x.tmp", tmp_path / ".hidden"]
+    gone = [tmp_path / ".note.ab12.tmp", tmp_path / "a" / ".x.cd34.tmp"]
+    for path in keep + gone:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    remove_temporary_files(tmp_path)
+    assert all(path.exists() for path in keep)
+    assert not any(path.exists() for path in gone)
+
+
+def test_json_is_sorted_and_holds_no_nan(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"b": 1, "a": [2]})
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": [\n    2\n  ],\n  "b": 1\n}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "b.json", float("nan"))
+    assert not (tmp_path / "b.json").exists()
+
+
+def test_a_second_writer_is_kept_out_until_the_first_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.touch()
+    with (
+        only_writer(path),
+        pytest.raises(InputError, match="written by another process"),
+        only_writer(path),
+    ):
+        pass
+    with only_writer(path):
+        pass
+
+
+# --------------------------------------------------------------------------------------- archives
+
+
+@given(
+    st.dictionaries(
+        st.text("abc/", min_size=1, max_size=4),
+        hnp.arrays(
+            st.sampled_from([np.uint8, np.int64, np.float16, np.float32, np.bool_]),
+            hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+        ),
+        max_size=4,
+    ),
+    st.dictionaries(st.text(max_size=3), st.integers(0, 9) | st.text(max_size=3), max_size=3),
+)
+def test_an_archive_gives_back_what_it_was_given(
+    tmp_path_factory: pytest.TempPathFactory, arrays: dict[str, np.ndarray], metadata: Any
+) -> None:
+    path = tmp_path_factory.mktemp("archive") / "a"
+    digest = write_archive(path, "test", 1, arrays, metadata)
+    found, found_metadata = read_archive(path, "test", 1)
+    assert found_metadata == metadata
+    assert set(found) == set(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].shape == array.shape
+        assert found[name].tobytes() == array.tobytes()
+    first = path.read_bytes()
+    assert write_archive(path, "test", 1, dict(reversed(arrays.items())), metadata) == digest
+    assert path.read_bytes() == first
+
+
+def test_an_archive_damaged_at_any_byte_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_archive(path, "test", 1, ARRAYS, {"answer": 42})
+    content = path.read_bytes()
+    for place in range(len(content)):
+        broken = bytearray(content)
+        broken[place] ^= 1 << place % 8
+        path.write_bytes(broken)
+        with pytest.raises(InputError):
+            read_archive(path, "test", 1)
+
+
+def test_an_archive_cut_at_any_byte_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_archive(path, "test", 1, ARRAYS, {"answer": 42})
+    content = path.read_bytes()
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(InputError, match=r"damaged|not a readable"):
+            read_archive(path, "test", 1)
+
+
+def test_a_file_of_another_kind_or_version_says_which(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_archive(path, "memory", 3, ARRAYS, None)
+    with pytest.raises(InputError, match="must be a remnant checkpoint file; it is a memory file"):
+        read_archive(path, "checkpoint", 3)
+    with pytest.raises(InputError, match="memory format version 3; this remnant reads version 2"):
+        read_archive(path, "memory", 2)
+    with pytest.raises(InputError, match="does not exist"):
+        read_archive(tmp_path / "b", "memory", 3)
+    with pytest.raises(InputError, match="not a readable remnant file"):
+        read_archive(tmp_path, "memory", 3)
