@@ -1,4 +1,4 @@
-"""Fill docs/results.md from run folders: `python benchmarks/write_results.py RUNS`.
+"""Fill the tables of the documents from run folders: `python benchmarks/write_results.py RUNS`.
 
 Every block between `<!-- runs: NAME ... -->` and `<!-- /runs -->` becomes the table of those runs
 (with `<!-- curves: NAME ... -->`, their curves beside it). What a table needs of a run (config,
@@ -16,6 +16,7 @@ from pathlib import Path
 from remnant.reports import curves_picture, markdown_table
 
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = (DOCS / "results.md", DOCS / "methods" / "bimae.md")
 _FILES = ("config.json", "environment.json", "result.json")
 _BLOCK = re.compile(r"(<!-- (runs|curves): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
@@ -33,7 +34,7 @@ def keep(runs: Path, name: str) -> Path:
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    runs, page = Path(sys.argv[1]), DOCS / "results.md"
+    runs = Path(sys.argv[1])
 
     def fill(match: re.Match[str]) -> str:
         opening, kind, names, closing = match.groups()
@@ -45,7 +46,8 @@ def main() -> None:
         picture.write_text(curves_picture(folders))
         return f"{opening}![Accuracy after each task](figures/{picture.name})\n{closing}"
 
-    page.write_text(_BLOCK.sub(fill, page.read_text()))
+    for page in PAGES:
+        page.write_text(_BLOCK.sub(fill, page.read_text()))
 
 
 if __name__ == "__main__":

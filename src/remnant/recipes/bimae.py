@@ -53,7 +53,7 @@ def digits(recipe: str = "digits-bimae", epochs: int = 20) -> RunConfig:
 
 def demo() -> RunConfig:
     """Bilateral MAE with its best options on the embedded digits: about two minutes."""
-    return digits("demo", epochs=40)
+    return digits("demo", epochs=30)
 
 
 MiniVariant = Literal["best", "baseline", "replay", "reconstruction", "full", "exact"]
