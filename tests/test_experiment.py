@@ -18,13 +18,13 @@ from remnant.augment import AugmentConfig
 from remnant.config import RunConfig, load_config
 from remnant.contracts import InputError
 from remnant.data import DataConfig
-from remnant.experiment import is_main_process, resume, run
+from remnant.experiment import resume, run
 from remnant.files import only_writer, write_archive, write_json
 from remnant.memory import Memory, MemoryConfig
 from remnant.methods import METHODS
 from remnant.recipes import load_recipe
 from remnant.stream import StreamConfig
-from remnant.training.processes import TrainingConfig
+from remnant.training.processes import TrainingConfig, is_main_process
 from remnant.training.trainer import StepReport
 
 SPECIFIED = {

@@ -312,7 +312,9 @@ def _guarding(folder: Path) -> Iterator[None]:
         sys.exit(130)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        advice = "Nothing was written; choose another --out."
+        advice = "Nothing was written."
+        if error.filename and Path(error.filename).is_relative_to(folder):
+            advice += " Choose another --out."
         if _has_run(folder):
             advice = f"What is done is kept; once mended, remnant resume {folder} goes on."
         raise _UsageError(f"{place}{error.strerror or error}. {advice}") from None

@@ -8,7 +8,7 @@ Axes: N images, B images of a batch, H height, W width, C channels, GH x GW patc
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -215,6 +215,8 @@ class Phase:
     # How often an image known in part is shown through its known patches alone; otherwise it
     # counts as whole (a completed exemplar: whole, but only some of it is certain).
     partial_view_ratio: float = 1.0
+    # Whether at a step, of so many, every image counts as whole all the same.
+    is_whole_step: Callable[[int, int], bool] | None = None
     # The part of the schedule that this phase covers, where one is cut in several: first epoch and
     # the one after the last. Learning rates go on as if it were whole.
     epochs: tuple[int, int] | None = None
@@ -318,28 +320,3 @@ def resized_crop(image: np.ndarray, draw: Sequence[float], size: tuple[int, int]
     picture = Image.fromarray(window[:, :, 0] if window.shape[2] == 1 else window)
     resized = np.asarray(picture.resize((size[1], size[0]), Image.Resampling.BILINEAR))
     return resized.reshape(*size, image.shape[2])
-
-
-def concatenate(sets: Iterable[ImageSet]) -> ImageSet:
-    """One in-memory set out of several in-memory sets."""
-    parts = list(sets)
-    arrays = [part.images for part in parts]
-    assert all(isinstance(images, ArrayImages) for images in arrays), "only in-memory sets join"
-    known = [part.is_known for part in parts]
-    joined_known = None
-    if any(grid is not None for grid in known):
-        shape = next(grid.shape[1:] for grid in known if grid is not None)
-        joined_known = torch.cat(
-            [
-                torch.ones(len(part), *shape, dtype=torch.bool) if grid is None else grid
-                for part, grid in zip(parts, known, strict=True)
-            ]
-        )
-    return ImageSet(
-        ArrayImages(
-            torch.cat([images.array for images in arrays if isinstance(images, ArrayImages)])
-        ),
-        torch.cat([part.labels for part in parts]),
-        torch.cat([part.ids for part in parts]),
-        joined_known,
-    )

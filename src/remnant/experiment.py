@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
+import remnant
 from remnant import metrics
 from remnant.config import RunConfig, load_config
 from remnant.contracts import InputError, Phase, Task, derive_seed
@@ -35,7 +36,7 @@ from remnant.reports import write_report
 from remnant.stream import TaskStream, resolve_tasks
 from remnant.training.checkpoints import Checkpoints, Point, phase_end
 from remnant.training.feeding import Look
-from remnant.training.processes import Processes
+from remnant.training.processes import Processes, is_main_process
 from remnant.training.state import Arrays, load_method_state, method_state
 from remnant.training.trainer import Trainer, Watcher
 
@@ -173,6 +174,7 @@ class Experiment:
         method, reader = self._method.eval(), self._trainer.reader
         self._seed("begin", task)
         method.begin_task(task, reader)
+        self._progress.working_bytes = method.working_bytes
         self._processes.prepare(method)
         for index, phase in enumerate(self._phases(task)):
             here = Point(task.index, index)
@@ -226,7 +228,7 @@ class Experiment:
         labels = tests.labels.numpy()
         write_predictions(self._folder, task.index, top5.numpy(), labels)
         if features is not None:
-            arrays = {"features": features.numpy().astype(np.float16), "labels": labels}
+            arrays = {"features": features.numpy(), "labels": labels}
             write_archive(self._folder / "features.safetensors", "features", 1, arrays, {})
 
     def _note_task_end(self, task: Task, events: EventLog | None) -> None:
@@ -255,10 +257,22 @@ class Experiment:
             if method.memory is not None:
                 stored = _under("memory/", arrays)
                 method.memory = Memory.from_arrays(stored, metadata["memory"], str(self._folder))
-        self._processes.prepare(method)
+        self._processes.prepare(method.eval())
         if point != Point(0):
             _, metadata = self._checkpoints.load(point)
+            _check_origin(metadata["origin"], self._origin(), self._folder)
             self._progress = Progress.from_json(metadata["progress"])
+
+    def _origin(self) -> dict[str, str]:
+        """What a checkpoint belongs to: a change of these would make another run of it."""
+        values = self._config.model_dump(mode="json", exclude={"training"})
+        for machine_setting in ("root", "workers"):
+            del values["data"][machine_setting]
+        text = json.dumps([values, list(self._stream.class_names), len(self._stream[0].train)])
+        return {
+            "remnant": remnant.__version__,
+            "config": hashlib.sha256(text.encode()).hexdigest(),
+        }
 
     def _save(self, point: Point, arrays: Arrays) -> None:
         if self._processes.is_first:
@@ -266,7 +280,10 @@ class Experiment:
             self._progress.task_seconds = 0.0 if point.is_start else elapsed
             if self._log is not None:
                 self._log.sync()
-            metadata: dict[str, Any] = {"progress": self._progress.to_json()}
+            metadata: dict[str, Any] = {
+                "origin": self._origin(),
+                "progress": self._progress.to_json(),
+            }
             if point.is_start and self._method.memory is not None:
                 stored, metadata["memory"] = self._method.memory.state_arrays()
                 arrays |= {f"memory/{name}": array for name, array in stored.items()}
@@ -327,16 +344,8 @@ class Experiment:
             "exemplars_per_class": memory.counts,
             "ledger": memory.ledger(),
             "digest": memory.digest(),
-            "working_bytes": self._method.working_bytes,
+            "working_bytes": self._progress.working_bytes,
         }
-
-
-def is_main_process() -> bool:
-    """Whether this process writes the folder; known before the others are started."""
-    if "RANK" in os.environ:
-        return int(os.environ["RANK"]) == 0
-    node = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
-    return int(node) == 0 and int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
 @contextmanager
@@ -378,6 +387,20 @@ def _new_folder(folder: Path) -> Iterator[None]:
         raise
 
 
+def _check_origin(saved: dict[str, str], now: dict[str, str], folder: Path) -> None:
+    """A run goes on exactly only with the program, config and data that it began with."""
+    if saved["remnant"] != now["remnant"]:
+        raise InputError(
+            f"{folder} was written by remnant {saved['remnant']}; this is {now['remnant']}. Resume "
+            "it with that version, or run its config.json into a new folder."
+        )
+    if saved["config"] != now["config"]:
+        raise InputError(
+            f"the config or the data of {folder} changed since its last checkpoint. Put back what "
+            "it was, or run its config.json into a new folder."
+        )
+
+
 def _under(prefix: str, arrays: Arrays) -> Arrays:
     return {
         name.removeprefix(prefix): array
@@ -388,8 +411,9 @@ def _under(prefix: str, arrays: Arrays) -> Arrays:
 
 def _density(folder: Path) -> dict[str, Any]:
     arrays, _ = read_archive(folder / "features.safetensors", "features", 1)
-    features, labels = arrays["features"].astype(np.float32), arrays["labels"]
+    features, labels = arrays["features"], arrays["labels"]
+    found = metrics.density(features, labels) | {"pi_roth": metrics.pi_roth(features, labels)}
     return {
-        **metrics.density(features, labels),
-        "pi_roth": metrics.pi_roth(features, labels),
+        name: value if value is not None and math.isfinite(value) else None
+        for name, value in found.items()
     }

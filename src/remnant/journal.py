@@ -86,6 +86,7 @@ class Progress:
     train_seconds: float = 0.0
     task_seconds: float = 0.0  # of the task under way
     seconds_per_task: list[float] = field(default_factory=list)
+    working_bytes: int = 0  # of the last task's replay, beside the memory
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from remnant.training.processes import is_main_process
 from remnant.training.trainer import StepReport
 
 _SECONDS_BETWEEN_UPDATES = 0.1
@@ -206,12 +207,27 @@ class ProgressBar:
         )
 
 
-def watch(planned_images: Sequence[int]) -> ProgressBar | EpochLines:
-    """A bar when somebody looks at standard error, lines otherwise.
+class Silence:
+    """Nothing, in processes whose like already tells."""
+
+    def __enter__(self) -> Silence:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def on_step(self, report: StepReport) -> None:
+        pass
+
+
+def watch(planned_images: Sequence[int]) -> ProgressBar | EpochLines | Silence:
+    """A bar when somebody looks at standard error, lines otherwise, from the first process alone.
 
     Args:
         planned_images: How many images training will see in each task.
     """
+    if not is_main_process():
+        return Silence()
     console = Console(stderr=True)
     kind = ProgressBar if sys.stderr.isatty() else EpochLines
     return kind(planned_images, console)

@@ -9,9 +9,10 @@ from typing import Any
 
 from remnant.config import RunConfig, override, parse_config
 from remnant.contracts import InputError
-from remnant.experiment import check_plan, is_finished, is_main_process
-from remnant.files import write_json
+from remnant.experiment import check_plan, is_finished
+from remnant.files import remove_temporary_files, write_json
 from remnant.reports import write_comparison
+from remnant.training.processes import is_main_process
 
 _PLAN = "sweep.json"  # written first, so that a stop loses no run that had not begun
 _PAGE = "report.html"
@@ -101,6 +102,8 @@ def resume_all(folder: Path, run_one: RunOne, resume_one: Callable[[Path], None]
 def _check_empty(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} must be a folder to write the runs into; it is a file.")
+    if folder.is_dir():
+        remove_temporary_files(folder)
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(
             f"{folder} is not empty. Choose another --out, or continue its runs with "

@@ -24,7 +24,7 @@ def test_the_same_patches_are_seen_however_many_images_are_shown() -> None:
 
 def test_both_branches_are_the_completion_of_the_visible_patches() -> None:
     method, reader, images = make_method(num_classes=2), make_trainer().reader, noise_images(3)
-    noise = torch.rand(3, 2, NUM_PATCHES, generator=reader.generator("pictures"))
+    noise = torch.rand(3, 3, NUM_PATCHES, generator=reader.generator("pictures"))
     visible_ids = method.network.visible_ids(noise[:, 0], 0.75)
     with torch.no_grad():
         expected = reader.to_images(method.network.complete(reader.views(images), visible_ids))

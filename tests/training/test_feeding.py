@@ -122,7 +122,7 @@ def test_only_whole_images_are_cropped_and_resized() -> None:
     images = ImageSet(ArrayImages(ramp.contiguous() * 16), torch.zeros(12).long(), torch.arange(12))
     data, replay = images.select(torch.arange(6)), half_known(images.select(torch.arange(6, 12)))
     feeder = make_feeder(data, replay, "resized-crop-flip", batch_size=12)
-    whole_rows = feeder._read(0)
+    whole_rows = feeder._read(0, slice(None))
     is_original = (whole_rows.images == (ramp * 16)).flatten(1).all(1)
     assert torch.equal(is_original, whole_rows.is_replay)
 

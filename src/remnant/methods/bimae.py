@@ -118,9 +118,29 @@ class BiMAE(Method[BiMAEConfig]):
                 )
 
     def _check_memory(self, memory: Memory | None) -> None:
-        codec = None if memory is None else memory.config.codec
+        config, codec = self.config, None if memory is None else memory.config.codec
         if not isinstance(codec, PatchesConfig):
+            if config.exact_view_ratio > 0 or not config.generate_replay:
+                raise InputError(
+                    "method.exact_view_ratio and method.generate_replay are about exemplars that "
+                    "are known in part. Set memory.codec=patches, or leave both as they are."
+                )
             return
+        if (
+            config.generate_replay
+            and config.reconstruction == "off"
+            and config.exact_view_ratio < 1
+        ):
+            raise InputError(
+                "completing exemplars needs a decoder that learns. Set method.reconstruction to on "
+                "or decoder, method.exact_view_ratio to 1, or memory.codec to raw."
+            )
+        shows_whole = config.unmasked_ratio > 0 or config.balanced_tuning is not None
+        if not config.generate_replay and shows_whole:
+            raise InputError(
+                "without completions no exemplar can be shown whole. Set method.generate_replay to "
+                "true, or method.unmasked_ratio to 0 and method.balanced_tuning to none."
+            )
         if codec.patch_size != self.config.network.patch_size:
             raise InputError(
                 "memory.codec.patch_size and method.network.patch_size must be equal; got "
@@ -170,7 +190,7 @@ class BiMAE(Method[BiMAEConfig]):
 
     def loss(self, batch: Batch) -> Terms:
         """[bimae] E8, and the terms beyond it."""
-        if self._is_unmasked(batch):
+        if self._is_unmasked(batch.step, batch.num_steps):
             return self._classify_whole(batch)
         network, config = self.network, self.config
         visible_ids = self._choose_patches(batch)
@@ -268,11 +288,11 @@ class BiMAE(Method[BiMAEConfig]):
             terms["detail"] = self.config.detail_weight * share * detail
         return terms
 
-    def _is_unmasked(self, batch: Batch) -> bool:
+    def _is_unmasked(self, step: int, num_steps: int) -> bool:
         ratio = Decimal(str(self.config.unmasked_ratio))  # 0.7 of 10 steps are 7, not 6
         if self.config.unmasked_placement == "end":
-            return batch.step >= batch.num_steps - int(batch.num_steps * ratio)
-        return int((batch.step + 1) * ratio) > int(batch.step * ratio)
+            return step >= num_steps - int(num_steps * ratio)
+        return int((step + 1) * ratio) > int(step * ratio)
 
     # --------------------------------------------------------------------------------------- replay
 
@@ -302,11 +322,13 @@ class BiMAE(Method[BiMAEConfig]):
         return ImageSet(ArrayImages(completed), stored.labels, stored.ids, known)
 
     @torch.no_grad()
-    def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor]:
+    def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor] | None:
         """See `Method.redraw`; the patches seen are the same after every task."""
+        if self.config.reconstruction == "off":
+            return None
         network, views = self.network, reader.views(images)
         chance = reader.generator("pictures")
-        noise = torch.rand(len(images), 2, network.num_patches, generator=chance).to(views.device)
+        noise = torch.rand(len(images), 3, network.num_patches, generator=chance).to(views.device)
         visible_ids = network.visible_ids(noise[:, 0], self.config.mask_ratio)
         first = network.encode_first(views, visible_ids)
         coarse = network.decode(network.encode_rest(first), visible_ids)
@@ -315,15 +337,18 @@ class BiMAE(Method[BiMAEConfig]):
             return {"visible": hidden, "main": reader.to_images(coarse)}
         fine = network.decode(network.detail(first), visible_ids)
         detail = network.inverse(network.high_pass(fine))
+        seen_less = coarse
+        if self.config.coarse_mask_ratio != self.config.mask_ratio:
+            seen_less = self._redraw(views, noise[:, 2], self.config.coarse_mask_ratio)
         seen_more = self._redraw(views, noise[:, 1], self.config.fine_mask_ratio)
         drawn = {
             "both": coarse + detail,
             "main": coarse,
             "detail": detail,
-            "coarse": coarse,
+            "coarse": seen_less,
             "fine": seen_more,
-            "difference": seen_more - coarse,
-            "high": network.inverse(network.high_pass(seen_more - coarse)),
+            "difference": seen_more - seen_less,
+            "high": network.inverse(network.high_pass(seen_more - seen_less)),
         }
         return {"visible": hidden} | {name: reader.to_images(x) for name, x in drawn.items()}
 
@@ -338,7 +363,9 @@ class BiMAE(Method[BiMAEConfig]):
     def _phase(self, name: str, task: Task, schedule: Schedule, epochs: tuple[int, int]) -> Phase:
         ratio = self.config.exact_view_ratio if self.config.generate_replay else 1.0
         whole = self.phase(name, task.train, schedule, replay=self.completed)
-        return replace(whole, partial_view_ratio=ratio, epochs=epochs)
+        return replace(
+            whole, partial_view_ratio=ratio, is_whole_step=self._is_unmasked, epochs=epochs
+        )
 
 
 @torch.no_grad()

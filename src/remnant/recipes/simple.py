@@ -44,16 +44,12 @@ def cifar100(method: Simple, num_tasks: int) -> RunConfig:
     26 and Last about 9 (recalled, unverified); joint ResNet-18 80.41 to 81.74.
     Measured here: not yet; it needs a GPU for about an hour.
     """
-    first = _published_schedule(200, (60, 120, 160 if method == "joint" else 170), 5e-4)
-    later = _published_schedule(70, (30, 50), 2e-4)
-    if method == "finetune":
-        later = _published_schedule(80, (40, 70), 2e-4)
     name = "cifar100-joint" if method == "joint" else f"cifar100-{method}-{num_tasks}"
     return protocols.compose(
         name,
         DataConfig(dataset="cifar100"),
         StreamConfig(order="seed-1993", num_tasks=num_tasks),
-        _configure(method, BackboneConfig(name="resnet32"), first, later),
+        _configure(method, BackboneConfig(name="resnet32"), *_published_schedules(method, 128)),
         MemoryConfig(budget="2000images"),
         AugmentConfig(train="crop-flip"),
     )
@@ -67,29 +63,31 @@ def imagenet(
     Published for joint training on ImageNet-Subset: ResNet-18 95.10 top-5, transformer 79.12
     top-1. Measured here: not yet; it needs GPUs.
     """
-    first = _published_schedule(200, (60, 120, 160 if method == "joint" else 170), 5e-4, 256)
-    later = _published_schedule(70, (30, 50), 2e-4, 256)
-    if method == "finetune":
-        later = _published_schedule(80, (40, 70), 2e-4, 256)
     backbone = BackboneConfig(name="resnet18", stem="large")
     exemplars = 2_000 if dataset == "imagenet-subset" else 20_000
     return protocols.compose(
         f"{dataset}-joint" if method == "joint" else f"{dataset}-{method}-{num_tasks}",
         DataConfig(dataset=dataset),
         StreamConfig(num_tasks=num_tasks),
-        _configure(method, backbone, first, later),
+        _configure(method, backbone, *_published_schedules(method, 256)),
         MemoryConfig(budget=f"{exemplars}images"),
         AugmentConfig(train="resized-crop-flip"),
     )
 
 
-def _published_schedule(
-    epochs: int, milestones: tuple[float, ...], weight_decay: float, batch_size: int = 128
-) -> Schedule:
-    optimizer = OptimizerConfig(
-        name="sgd", lr=0.1, weight_decay=weight_decay, schedule="steps", milestones=milestones
-    )
-    return Schedule(epochs=epochs, batch_size=batch_size, optimizer=optimizer)
+def _published_schedules(method: Simple, batch_size: int) -> tuple[Schedule, Schedule]:
+    """PyCIL's, for the first task and for those after it."""
+
+    def schedule(epochs: int, milestones: tuple[float, ...], weight_decay: float) -> Schedule:
+        optimizer = OptimizerConfig(
+            name="sgd", lr=0.1, weight_decay=weight_decay, schedule="steps", milestones=milestones
+        )
+        return Schedule(epochs=epochs, batch_size=batch_size, optimizer=optimizer)
+
+    first = schedule(200, (60, 120, 160 if method == "joint" else 170), 5e-4)
+    if method == "finetune":
+        return first, schedule(80, (40, 70), 2e-4)
+    return first, schedule(70, (30, 50), 2e-4)
 
 
 def _configure(

@@ -6,7 +6,7 @@ alone; a process takes its rows of it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -33,10 +33,10 @@ class Look:
 
 
 @dataclass(frozen=True)
-class GlobalBatch:
-    """One step's images before augmentation, all rows of all processes."""
+class Rows:
+    """Images of one step before augmentation."""
 
-    images: Tensor  # uint8 [G, H, W, C]
+    images: Tensor  # uint8 [n, H, W, C]
     labels: Tensor
     ids: Tensor
     is_replay: Tensor
@@ -53,6 +53,7 @@ class Feeder:
             labels, len(phase.data), phase.schedule, derive_seed(seed, "sampling")
         )
         self._partial_view_ratio = phase.partial_view_ratio
+        self._is_whole_step = phase.is_whole_step
         self._look = look
         self._seed = seed
         self._device = device
@@ -61,20 +62,34 @@ class Feeder:
         self, steps: range, parts: range, num_parts: int
     ) -> Generator[list[Batch], None, None]:
         """For every step: the given parts of the global batch, in order."""
-        with closing(self._read_ahead(steps)) as read:
-            for step, whole in zip(steps, read, strict=True):
-                bounds = [part * len(whole.labels) // num_parts for part in (*parts, parts.stop)]
-                yield [self._make(whole, step, slice(low, high)) for low, high in pairwise(bounds)]
+        bounds = partial(self._bounds, parts=parts, num_parts=num_parts)
+        with closing(self._read_ahead(steps, bounds)) as read:
+            for step, rows in zip(steps, read, strict=True):
+                first = bounds(step)[0]
+                yield [
+                    self._make(rows, step, first, slice(low, high))
+                    for low, high in pairwise(bounds(step))
+                ]
 
-    def _read_ahead(self, steps: range) -> Generator[GlobalBatch, None, None]:
+    def _bounds(self, step: int, parts: range, num_parts: int) -> list[int]:
+        """Where each of the parts begins in the global batch, and where the last one ends."""
+        size = self.sampler.batch_size(step)
+        return [part * size // num_parts for part in (*parts, parts.stop)]
+
+    def _read_ahead(
+        self, steps: range, bounds: Callable[[int], list[int]]
+    ) -> Generator[Rows, None, None]:
+        def read(step: int) -> Rows:
+            return self._read(step, slice(bounds(step)[0], bounds(step)[-1]))
+
         if not any(part.images.is_lazy for part in self._sets):
-            yield from map(self._read, steps)
+            yield from map(read, steps)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="remnant-feed") as pool:
-            waiting: list[Future[GlobalBatch]] = []
+            waiting: list[Future[Rows]] = []
             try:
                 for step in steps:
-                    waiting.append(pool.submit(self._read, step))
+                    waiting.append(pool.submit(read, step))
                     if len(waiting) > _BATCHES_AHEAD:
                         yield waiting.pop(0).result()
                 while waiting:
@@ -82,25 +97,32 @@ class Feeder:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _read(self, step: int) -> GlobalBatch:
-        positions = self.sampler.positions(step)
-        size = len(positions)
+    def _read(self, step: int, rows: slice) -> Rows:
+        """Some rows of a step's global batch: no process decodes what another one trains on."""
+        positions = self.sampler.positions(step)[rows]
         known = known_patches(self._sets, positions)
-        if known is not None and self._partial_view_ratio < 1:
-            chance = self._draw(step, slice(None), size, "partial view")
-            known[chance >= self._partial_view_ratio] = True
+        if known is not None:
+            known |= self._is_shown_whole(step, rows)[:, None, None]
         draws = None
         if self._look.augment.crops_on_read:
-            draws = self._draw(step, slice(None), size, "crop", 4)
+            draws = self._draw(step, rows, "crop", 4)
         return read_rows(self._sets, positions, known, draws)
 
-    def _make(self, whole: GlobalBatch, step: int, rows: slice) -> Batch:
-        size = len(whole.labels)
+    def _is_shown_whole(self, step: int, rows: slice) -> Tensor:
+        """Which rows count as whole whatever is known of them: bool [n]."""
+        chance = self._draw(step, rows, "partial view")
+        if self._is_whole_step is not None and self._is_whole_step(step, self.sampler.num_steps):
+            return torch.ones_like(chance, dtype=torch.bool)
+        return chance >= self._partial_view_ratio
+
+    def _make(self, read: Rows, step: int, first: int, rows: slice) -> Batch:
+        """A batch of the global `rows`, out of what was read from row `first` on."""
+        here = slice(rows.start - first, rows.stop - first)
         move = partial(torch.Tensor.to, device=self._device, non_blocking=True)
-        known = None if whole.is_known is None else move(whole.is_known[rows])
-        draws = move(self._draw(step, rows, size, "augment", 3))
+        known = None if read.is_known is None else move(read.is_known[here])
+        draws = move(self._draw(step, rows, "augment", 3))
         views, known = train_views(
-            move(whole.images[rows]),
+            move(read.images[here]),
             known,
             draws,
             self._look.augment,
@@ -109,16 +131,17 @@ class Feeder:
         )
         return Batch(
             views=views,
-            labels=move(whole.labels[rows]),
-            is_replay=move(whole.is_replay[rows]),
+            labels=move(read.labels[here]),
+            is_replay=move(read.is_replay[here]),
             is_known=known,
-            ids=whole.ids[rows],
+            ids=read.ids[here],
             step=step,
             num_steps=self.sampler.num_steps,
-            draw=lambda name, *shape: move(self._draw(step, rows, size, f"loss {name}", *shape)),
+            draw=lambda name, *shape: move(self._draw(step, rows, f"loss {name}", *shape)),
         )
 
-    def _draw(self, step: int, rows: slice, size: int, name: str, *shape: int) -> Tensor:
+    def _draw(self, step: int, rows: slice, name: str, *shape: int) -> Tensor:
+        size = self.sampler.batch_size(step)
         return torch.rand(size, *shape, generator=generator(self._seed, name, step))[rows]
 
 
@@ -136,7 +159,7 @@ def known_patches(sets: list[ImageSet], positions: Tensor) -> Tensor | None:
 
 def read_rows(
     sets: list[ImageSet], positions: Tensor, known: Tensor | None, draws: Tensor | None
-) -> GlobalBatch:
+) -> Rows:
     """Rows of several sets as if they stood one after the other.
 
     Images of which only some patches count are read as they are: a crop would tear the patches.
@@ -156,7 +179,7 @@ def read_rows(
         whole, torn = is_whole[rows], ~is_whole[rows]
         images[rows[whole]] = part.images.read(places[whole], draws[rows[whole]])
         images[rows[torn]] = part.images.read(places[torn])
-    return GlobalBatch(images, labels, ids, is_replay, known)
+    return Rows(images, labels, ids, is_replay, known)
 
 
 def _split(sets: list[ImageSet], positions: Tensor) -> Iterator[tuple[ImageSet, Tensor, Tensor]]:

@@ -28,12 +28,14 @@ class TrainingConfig(Settings):
     num_nodes: int = Field(default=1, ge=1)
     # "auto": bf16-mixed where the hardware has it (CUDA), else 32-true; on CPUs bf16 is far slower
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
-    accumulate: int = Field(
-        default=1, ge=1
-    )  # parts that a batch is worked off in, one after the other
+    accumulate: int = Field(default=1, ge=1)  # parts of a batch that are worked off one by one
     threads: int | None = Field(default=None, ge=1)  # per process; None: all cores, shared out
     checkpoint_every_steps: int = Field(default=500, ge=1)
     log_every_steps: int = Field(default=10, ge=1)
+
+
+# Read before Fabric sets it for the processes that it launches; it counts for one process.
+_THREADS_ASKED_FOR = int(os.environ.get("OMP_NUM_THREADS", "0"))
 
 
 class Processes:
@@ -50,6 +52,7 @@ class Processes:
             precision = "bf16-mixed" if has_bf16 else "32-true"
         self.precision = precision
         is_many = config.devices * config.num_nodes > 1
+        _check_launcher(config)
         self._fabric = Fabric(
             accelerator=accelerator,
             devices=config.devices,
@@ -60,8 +63,8 @@ class Processes:
         if is_many:
             _end_with_parent()
         self._fabric.launch()
-        # What torch would take for one process (all cores, or $OMP_NUM_THREADS), shared out.
-        torch.set_num_threads(config.threads or max(1, torch.get_num_threads() // config.devices))
+        shared_out = _THREADS_ASKED_FOR or max(1, (os.cpu_count() or 1) // config.devices)
+        torch.set_num_threads(config.threads or shared_out)
         self.threads = torch.get_num_threads()
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
@@ -156,7 +159,13 @@ class Processes:
         """
         if self.count == 1:
             return
-        buffers = [buffer for buffer in method.buffers() if buffer.is_floating_point()]
+        buffers = [
+            buffer
+            for part in method.modules()
+            if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.track_running_stats
+            for buffer in (part.running_mean, part.running_var)
+            if buffer is not None
+        ]
         if not buffers:
             return
         summed = self._sum(torch.cat([buffer.flatten() for buffer in buffers])) / self.count
@@ -175,12 +184,32 @@ class Processes:
         """All processes must hold the same bytes."""
         mine = torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8, device=self.device)
         everyone = self.gather(mine[None])
-        assert bool((everyone == mine).all()), f"processes disagree on the {what}"
+        if not bool((everyone == mine).all()):
+            raise RuntimeError(f"processes disagree on the {what}")
 
     def _sum(self, value: Tensor) -> Tensor:
         summed = self._fabric.all_reduce(value, reduce_op="sum")
         assert isinstance(summed, Tensor), "a tensor sums to a tensor"
         return summed
+
+
+def is_main_process() -> bool:
+    """Whether this process writes the folder; known before the others are started."""
+    if "RANK" in os.environ:
+        return int(os.environ["RANK"]) == 0
+    node = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
+    return int(node) == 0 and int(os.environ.get("LOCAL_RANK", "0")) == 0
+
+
+def _check_launcher(config: TrainingConfig) -> None:
+    """Under torchrun the config must know how many processes there are."""
+    wanted = config.devices * config.num_nodes
+    started = int(os.environ.get("WORLD_SIZE", wanted))
+    if started != wanted:
+        raise InputError(
+            f"{started} processes were started, but the run is to use {wanted}. Give --devices "
+            "(per machine) and training.num_nodes as the launcher has them."
+        )
 
 
 def _end_with_parent() -> None:

@@ -44,14 +44,13 @@ def load_training_state(
     method: nn.Module,
     optimizers: list[torch.optim.Optimizer],
     arrays: Mapping[str, np.ndarray],
-    device: torch.device,
 ) -> None:
-    """The inverse of `training_state`."""
+    """The inverse of `training_state`; what is loaded goes to where it is used."""
     load_method_state(method, arrays)
     for index, optimizer in enumerate(optimizers):
         prefix = f"optimizer/{index}/"
         tensors = {
-            name.removeprefix(prefix): torch.from_numpy(np.array(array)).to(device)
+            name.removeprefix(prefix): torch.from_numpy(np.array(array))
             for name, array in arrays.items()
             if name.startswith(prefix)
         }

@@ -83,7 +83,7 @@ class Trainer:
         self.reader = FabricReader(processes, look, seed)
         self._look = look
         self._seed = seed
-        self._accumulate = accumulate
+        self.accumulate = accumulate
         self._checkpoint_every_steps = checkpoint_every_steps
 
     def fit(
@@ -107,7 +107,7 @@ class Trainer:
         start, stop = (epoch * feeder.sampler.steps_per_epoch for epoch in (first, last))
         if resume_from is not None:
             start, arrays = resume_from
-            load_training_state(method, optimizers, arrays, self.processes.device)
+            load_training_state(method, optimizers, arrays)
         loop = _Loop(self, method, task, phase, feeder, optimizers, seed)
         steps = range(start, stop)
         # Closing stops the thread that reads ahead, whoever raises.
@@ -148,7 +148,7 @@ class _Loop:
         seed: int,
     ) -> None:
         self._processes = trainer.processes
-        self._accumulate = trainer._accumulate
+        self._accumulate = trainer.accumulate
         self._method = method
         self._task = task
         self._phase = phase
