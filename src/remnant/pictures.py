@@ -16,6 +16,7 @@ from remnant.reports import draw_gallery
 from remnant.stream import TaskStream
 
 _GALLERY_IMAGES = 12  # per class
+_GALLERY_CLASSES = 30
 _SHOWN_TASKS = 4  # one test image of each is redrawn after every task
 _SCORED_IMAGES = 256  # over which reconstruction scores are averaged
 _NO_ERROR_PSNR = 100.0  # dB, in place of infinity
@@ -74,7 +75,8 @@ def draw_memory(method: Method, reader: Reader, path: Path) -> None:
         return
     completed = method.complete_memory(reader) if stored.is_known is not None else None
     rows, counts = [], []
-    for label, name, count in zip(memory.labels, memory.class_names, memory.counts, strict=True):
+    kept = list(zip(memory.labels, memory.class_names, memory.counts, strict=True))
+    for label, name, count in kept[:_GALLERY_CLASSES]:
         shown = torch.nonzero(stored.labels == label).flatten()[:_GALLERY_IMAGES]
         rows.append((name, list(stored.images.read(shown).numpy())))
         counts.append(count)

@@ -16,6 +16,7 @@ from small_bimae import (
 from torch import Tensor
 
 from remnant.contracts import Batch
+from remnant.memory import RawConfig
 from remnant.methods.bimae import BiMAE
 
 ENCODER = ("network.encoder", "network.detail_branch")
@@ -191,7 +192,7 @@ def test_decoder_only_reconstruction_leaves_the_encoder_to_the_classification() 
 
 
 def test_without_reconstruction_no_decoder_runs_and_none_trains() -> None:
-    method = make_method(num_classes=3, reconstruction="off")
+    method = make_method(RawConfig(), num_classes=3, reconstruction="off")
     decode = Spy(method.network.decoder, "forward")
     terms = method.loss(make_batch())
     assert set(terms) == {"classify"}

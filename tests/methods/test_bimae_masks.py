@@ -17,6 +17,7 @@ from small_bimae import (
 )
 from torch import Tensor
 
+from remnant.memory import RawConfig
 from remnant.models.masked_autoencoder import patchify
 from remnant.training.state import Arrays
 from remnant.training.trainer import Trainer
@@ -26,7 +27,7 @@ from remnant.training.trainer import Trainer
 
 def masks_of_run(trainer: Trainer, num_tasks: int = 1) -> list[list[Tensor]]:
     """For each task, the visible patches [B, V] of every step."""
-    method = make_method(reconstruction="off")  # one encoder pass per part of a step
+    method = make_method(RawConfig(), reconstruction="off")  # one encoder pass per part of a step
     spy = Spy(method.network, "encode_first")
     masks = []
     for index in range(num_tasks):

@@ -25,7 +25,7 @@ from small_bimae import (
 from torch import Tensor, nn
 
 from remnant.contracts import InputError, Phase
-from remnant.memory import Memory, MemoryConfig, PatchesConfig
+from remnant.memory import Memory, MemoryConfig, PatchesConfig, RawConfig
 from remnant.methods.base import World
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 
@@ -113,9 +113,11 @@ def test_options_compose(
     reconstruction: str,
 ) -> None:
     trainer = make_trainer()
+    is_drawing = reconstruction != "off"  # a network that does not draw keeps whole images
     method = make_method(
+        PATCHES if is_drawing else RawConfig(),
         first=SHORT.model_copy(update={"epochs": 2, "sampling": sampling}),
-        exact_view_ratio=exact_view_ratio,
+        exact_view_ratio=exact_view_ratio if is_drawing else 0.0,
         distill_weight=distill_weight,
         align_weights=align_weights,
         balanced_tuning=SHORT if is_tuned else None,
@@ -340,3 +342,39 @@ def test_a_patch_size_that_does_not_divide_the_image_is_refused() -> None:
     config = BiMAEConfig(first=SHORT, network=NETWORK)
     with pytest.raises(InputError, match=r"method\.network: patch_size must divide .* got 4"):
         BiMAE(config, World((18, 16, 3), (2,), None))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"reconstruction": "off"}, "needs a decoder that learns"),
+        ({"generate_replay": False, "unmasked_ratio": 0.5}, "can be shown whole"),
+        ({"generate_replay": False, "balanced_tuning": SHORT}, "can be shown whole"),
+    ],
+)
+def test_choices_that_would_replay_nonsense_are_refused(
+    options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        make_method(**options)
+
+
+@pytest.mark.parametrize("options", [{"exact_view_ratio": 0.5}, {"generate_replay": False}])
+def test_options_about_partial_exemplars_need_partial_exemplars(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"memory\.codec=patches"):
+        make_method(RawConfig(), **options)
+
+
+def test_unmasked_steps_show_and_crop_every_exemplar_whole() -> None:
+    method = after_first_task(
+        make_trainer(), exact_view_ratio=1.0, unmasked_ratio=0.5, unmasked_placement="end"
+    )
+    task = make_task(1)
+    method.begin_task(task, make_trainer().reader)
+    batches = batches_of(next(method.phases(task, make_trainer().reader)))
+    half = len(batches) // 2
+    for batch in batches:
+        assert batch.is_known is not None
+        is_partial = ~batch.is_known.flatten(1).all(dim=1)
+        expected = batch.is_replay if batch.step < len(batches) - half else is_partial & False
+        assert torch.equal(is_partial, expected)

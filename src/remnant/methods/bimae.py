@@ -126,20 +126,17 @@ class BiMAE(Method[BiMAEConfig]):
                     "are known in part. Set memory.codec=patches, or leave both as they are."
                 )
             return
-        if (
-            config.generate_replay
-            and config.reconstruction == "off"
-            and config.exact_view_ratio < 1
-        ):
-            raise InputError(
-                "completing exemplars needs a decoder that learns. Set method.reconstruction to on "
-                "or decoder, method.exact_view_ratio to 1, or memory.codec to raw."
-            )
         shows_whole = config.unmasked_ratio > 0 or config.balanced_tuning is not None
         if not config.generate_replay and shows_whole:
             raise InputError(
                 "without completions no exemplar can be shown whole. Set method.generate_replay to "
                 "true, or method.unmasked_ratio to 0 and method.balanced_tuning to none."
+            )
+        needs_completions = config.generate_replay and (config.exact_view_ratio < 1 or shows_whole)
+        if needs_completions and config.reconstruction == "off":
+            raise InputError(
+                "completing exemplars needs a decoder that learns. Set method.reconstruction to on "
+                "or decoder, or memory.codec to raw."
             )
         if codec.patch_size != self.config.network.patch_size:
             raise InputError(

@@ -1,5 +1,7 @@
 """The linear classifier that grows with the tasks.
 
+[wa] Zhao et al., CVPR 2020 (weight alignment).
+
 Axes: B images, D width, K classes seen so far.
 """
 

@@ -33,7 +33,7 @@ BEST: dict[str, Any] = {
 BEST_OPTIMIZER = OptimizerConfig(
     name="adamw", lr=1e-3, weight_decay=0.05, schedule="cosine", warmup_epochs=1
 )
-# The component rows did better with this on the same holdout.
+# Chosen on the same holdout, where it helped the `exact` row; the others were not tried.
 COMPONENT_OPTIMIZER = BEST_OPTIMIZER.model_copy(update={"lr": 2e-3})
 
 
@@ -94,7 +94,7 @@ def cifar100(num_tasks: int) -> RunConfig:
 
     Printed, Avg / Last / F in percent: 10 tasks 79.12 / 68.40 / 12.17, 20 tasks 78.76 / 65.22 /
     14.39, 50 tasks 76.95 / 63.12 / 18.34. Measured here: not yet. Estimated from the FLOPs that
-    `remnant show` counts, at a sustained 20 TFLOP/s: 1.6, 2.3 and 4.6 GPU hours.
+    `remnant show` counts, at a sustained 20 TFLOP/s: 1.6, 2.4 and 4.6 GPU hours.
     """
     return _cifar100(f"cifar100-bimae-{num_tasks}", num_tasks, {}, _PAPER_MEMORY)
 
@@ -104,8 +104,8 @@ def imagenet(dataset: Literal["imagenet-subset", "imagenet-full"], num_tasks: in
 
     Printed, Avg / Last / F in percent: ImageNet-Subset 10 tasks 79.54 / 70.29 / 12.04, 20 tasks
     75.20 / 64.40 / 14.89, 50 tasks 74.42 / 62.87 / 17.22; ImageNet-Full 10 tasks top-1 74.76 /
-    66.15, top-5 91.43 / 87.13. Measured here: not yet. Estimated as for CIFAR-100: 10 GPU hours
-    for ImageNet-Subset in 10 tasks, 99 for ImageNet-Full.
+    66.15, top-5 91.43 / 87.13. Measured here: not yet. Estimated as for CIFAR-100: 10.5, 13 and
+    21 GPU hours for ImageNet-Subset, 104 for ImageNet-Full.
     """
     name = f"{dataset}-bimae" + ("" if dataset == "imagenet-full" else f"-{num_tasks}")
     return protocols.compose(
@@ -124,7 +124,8 @@ def ablation(variant: str) -> RunConfig:
     Printed, Avg / Last in percent. Components: baseline 73.40 / 62.31, replay 75.88 / 64.35,
     reconstruction 77.48 / 66.54, all 79.12 / 68.40. Mask ratio: 0.60 77.50 / 67.37, 0.90 77.12 /
     67.02. Real images in place of completions: 79.57 / 68.87. Spatial domain: 77.45 / 65.93. MLP
-    768: 78.36 / 67.52. The r2 sweep is a figure without numbers. Measured here: not yet.
+    768: 78.36 / 67.52. The r2 sweep is a figure without numbers. Measured here: not yet. Estimated:
+    1.1 (MLP 768) to 2.2 (mask ratio 0.90) GPU hours each.
     """
     options, memory = ABLATIONS[variant]
     return _cifar100(f"cifar100-bimae-{variant}-10", 10, options, memory)
