@@ -285,6 +285,23 @@ def test_checkpoints_of_another_version_are_an_input_error(tmp_path: Path) -> No
         resume(folder)
 
 
+def test_a_config_that_was_edited_is_not_resumed(tmp_path: Path) -> None:
+    stop_at(tmp_path / "run", task=1, step=1)
+    values = json.loads((tmp_path / "run" / "config.json").read_text())
+    write_json(tmp_path / "run" / "config.json", values | {"seed": values["seed"] + 1})
+    with pytest.raises(InputError, match="changed since its last checkpoint"):
+        resume(tmp_path / "run")
+
+
+def test_a_run_of_another_remnant_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_at(tmp_path / "run", task=1, step=1)
+    monkeypatch.setattr("remnant.__version__", "99.0.0")
+    with pytest.raises(InputError, match=r"this is 99\.0\.0"):
+        resume(tmp_path / "run")
+
+
 @pytest.mark.parametrize("damage", ["cut", "deleted", "torn line"])
 def test_a_log_that_lost_its_end_goes_on_from_its_last_whole_line(
     tmp_path: Path, no_page: None, damage: str

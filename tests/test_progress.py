@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from rich.console import Console
 
-from remnant.progress import EpochLines, ProgressBar, TimeLeft, Window
+from remnant.progress import EpochLines, ProgressBar, TimeLeft, Window, watch
 from remnant.training.trainer import StepReport
 
 
@@ -132,3 +132,12 @@ def test_the_bar_has_room_for_everything_in_80_columns() -> None:
     for part in ("task 12/50 train", "epoch 1/400", "images/s", "left", "distill 1.000"):
         assert part in shown
     assert "…" not in shown
+
+
+def test_only_the_first_process_shows_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with watch([10]) as watcher:
+        watcher.on_step(step(task=0, step=9))
+    assert capsys.readouterr().err == ""

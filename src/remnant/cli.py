@@ -313,8 +313,8 @@ def _guarding(folder: Path) -> Iterator[None]:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         advice = "Nothing was written."
-        if error.filename and Path(error.filename).is_relative_to(folder):
-            advice += " Choose another --out."
+        if error.filename and _are_related(Path(error.filename), folder):
+            advice = "Nothing was written; choose another --out."
         if _has_run(folder):
             advice = f"What is done is kept; once mended, remnant resume {folder} goes on."
         raise _UsageError(f"{place}{error.strerror or error}. {advice}") from None
@@ -322,6 +322,10 @@ def _guarding(folder: Path) -> Iterator[None]:
         for empty in missing:
             if empty.is_dir() and not any(empty.iterdir()):
                 empty.rmdir()
+
+
+def _are_related(path: Path, folder: Path) -> bool:
+    return path.is_relative_to(folder) or folder.is_relative_to(path)
 
 
 def _has_run(folder: Path) -> bool:

@@ -80,11 +80,19 @@ def test_running_statistics_are_averaged_and_counters_left_alone() -> None:
 
 
 def test_processes_that_hold_different_bytes_are_found_out() -> None:
-    with pytest.raises(AssertionError, match="disagree on the memory"):
+    with pytest.raises(RuntimeError, match="disagree on the memory"):
         FakeProcesses(torch.zeros(1, 2, dtype=torch.uint8)).check_same("0001", "memory")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_a_launcher_with_another_number_of_processes_is_an_input_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="2 processes were started, but the run is to use 1"):
+        Processes(TrainingConfig(accelerator="cpu"))
+
+
 def test_an_accelerator_that_is_missing_is_an_input_error() -> None:
     with pytest.raises(InputError, match="needs a device that torch cannot find"):
         Processes(TrainingConfig(accelerator="cuda"))
