@@ -19,11 +19,11 @@ from remnant.experiment import run
 from remnant.files import write_json
 from remnant.recipes import load_recipe
 
-GOLDEN = Path(__file__).parent / "digits_er.json"
+HERE = Path(__file__).parent
 
 
-def golden_config() -> RunConfig:
-    """digits-er with 8 images per class: two tasks of ten steps."""
+def golden_config(recipe: str) -> RunConfig:
+    """A digits recipe with 8 images per class: two tasks of ten steps."""
     settings = [
         "data.images_per_class=8",
         "stream.num_classes=4",
@@ -32,25 +32,29 @@ def golden_config() -> RunConfig:
         "method.first.epochs=5",
         "method.first.batch_size=8",
         "method.first.steps_from=new",
-        "method.first.optimizer.lr=0.01",
+        f"method.first.optimizer.lr={0.01 if recipe == 'digits-er' else 0.001}",
         "training.accelerator=cpu",
         "training.threads=1",
         "training.log_every_steps=1",
     ]
-    return override(load_recipe("digits-er"), settings)
+    return override(load_recipe(recipe), settings)
 
 
-def test_twenty_steps_are_as_on_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("recipe", ["digits-er", "digits-bimae"])
+def test_twenty_steps_are_as_on_file(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden = HERE / f"{recipe.replace('-', '_')}.json"
     for name in ("draw_memory", "write_report"):
         monkeypatch.setattr(experiment_module, name, lambda *_: None)
-    result = run(golden_config(), tmp_path / "run")
+    result = run(golden_config(recipe), tmp_path / "run")
     lines = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in lines]
     losses = [event["loss"] for event in events if event["event"] == "step"]
     found = {"losses": losses, "memory_digest": result["memory"]["digest"]}
     if os.environ.get("REMNANT_UPDATE_GOLDEN"):
-        write_json(GOLDEN, found)
-    expected = json.loads(GOLDEN.read_text())
+        write_json(golden, found)
+    expected = json.loads(golden.read_text())
     assert len(losses) == 20
     assert losses == pytest.approx(expected["losses"], abs=1e-4)
     assert found["memory_digest"] == expected["memory_digest"]
