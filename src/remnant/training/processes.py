@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import threading
@@ -63,6 +64,8 @@ class Processes:
         if is_many:
             _end_with_parent()
         self._fabric.launch()
+        if is_many:
+            atexit.register(_leave)
         shared_out = _THREADS_ASKED_FOR or max(1, (os.cpu_count() or 1) // config.devices)
         torch.set_num_threads(config.threads or shared_out)
         self.threads = torch.get_num_threads()
@@ -210,6 +213,12 @@ def _check_launcher(config: TrainingConfig) -> None:
             f"{started} processes were started, but the run is to use {wanted}. Give --devices "
             "(per machine) and training.num_nodes as the launcher has them."
         )
+
+
+def _leave() -> None:
+    """Part from the other processes; without it gloo's threads can abort a process that ends."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _end_with_parent() -> None:
