@@ -335,7 +335,8 @@ def test_a_choice_that_cannot_work_is_refused_in_one_sentence(
 
 
 def test_completions_alone_may_show_more_than_was_stored() -> None:
-    make_method(PATCHES, mask_ratio=0.5)
+    method = make_method(PATCHES, mask_ratio=0.5)
+    assert method.config.mask_ratio < PATCHES.mask_ratio
 
 
 def test_a_patch_size_that_does_not_divide_the_image_is_refused() -> None:
