@@ -12,9 +12,6 @@ from remnant.memory.codecs import CodecEntry
 
 
 class DeflateCodec(Codec):
-    def __init__(self, config: object, image_shape: tuple[int, int, int]) -> None:
-        super().__init__(image_shape)
-
     def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
         return Exemplar(zlib.compress(image.tobytes()))
 

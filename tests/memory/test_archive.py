@@ -19,6 +19,10 @@ from remnant.memory import CODECS, Memory, MemoryConfig, PatchesConfig
 
 SMALL = (8, 8, 3)
 PATCHES = MemoryConfig(codec=PatchesConfig(patch_size=2), budget="3images/class")
+JPEG = MemoryConfig.model_validate({"codec": "jpeg", "budget": "9images/class"})
+WEBP = MemoryConfig.model_validate({"codec": "webp", "budget": "1KB", "when_full": "recode"})
+CODED = MemoryConfig.model_validate({"codec": "coded-patches", "budget": "3images"})
+ALL = {"patches": PATCHES, "jpeg": JPEG, "webp": WEBP, "coded-patches": CODED}
 
 
 def filled(config: MemoryConfig = PATCHES, num_classes: int = 2, seed: int = 0) -> Memory:
@@ -91,7 +95,7 @@ def test_what_was_removed_is_not_in_the_file(tmp_path: Path) -> None:
 
 
 def test_the_ledger_accounts_for_the_file(tmp_path: Path) -> None:
-    for index, config in enumerate((PATCHES, MemoryConfig())):
+    for index, config in enumerate((PATCHES, JPEG, MemoryConfig())):
         memory = filled(config)
         memory.save(tmp_path / str(index))
         ledger = memory.ledger()
@@ -100,6 +104,18 @@ def test_the_ledger_accounts_for_the_file(tmp_path: Path) -> None:
         assert 0 < container - sum(fixed.values()) < 800
 
 
+def test_what_all_exemplars_share_is_stored_once_and_listed_as_fixed() -> None:
+    one, many = filled(JPEG, num_classes=1), filled(JPEG, num_classes=4)
+    assert one.codec.tables
+    for memory in (one, many):
+        arrays, _ = memory.state_arrays()
+        assert arrays["tables"].tobytes() == memory.codec.tables
+        ledger = memory.ledger()
+        assert ledger["fixed"]["tables"] == len(memory.codec.tables)
+        assert memory.nbytes == ledger["payload"] + ledger["lengths"]
+
+
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "memory"
     small = MemoryConfig(budget="60B/class", codec=PatchesConfig(patch_size=4))
@@ -111,6 +127,34 @@ def test_a_flipped_bit_anywhere_is_refused(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(InputError):
             Memory.load(path)
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_changed_byte_is_found_under_any_codec(
+    saved: dict[str, Path], data: st.DataObject
+) -> None:
+    path = saved[data.draw(st.sampled_from(sorted(saved)))]
+    content = path.read_bytes()
+    place = data.draw(st.integers(0, len(content) - 1))
+    damaged = bytearray(content)
+    damaged[place] ^= data.draw(st.integers(1, 255))
+    copy = path.with_suffix(".damaged")
+    copy.write_bytes(damaged)
+    with pytest.raises(InputError):
+        Memory.load(copy)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A file of each kind; that of WebP holds a memory whose quality was lowered."""
+    folder = tmp_path_factory.mktemp("memories")
+    for name, config in ALL.items():
+        memory = filled(config)
+        memory.fit_to(4)
+        memory.save(folder / name)
+    assert Memory.load(folder / "webp").codec.config != WEBP.codec
+    return {name: folder / name for name in ALL}
 
 
 def test_a_missing_or_shortened_file_is_refused(tmp_path: Path) -> None:
@@ -176,7 +220,7 @@ def test_impossible_contents_are_refused_in_one_sentence(
 def test_more_than_the_budget_is_refused() -> None:
     arrays, metadata = filled().state_arrays()
     metadata["config"]["budget"] = "60B/class"
-    with pytest.raises(InputError, match="more than its 60 bytes"):
+    with pytest.raises(InputError, match="a class takes 150 bytes, more than 60"):
         Memory.from_arrays(arrays, metadata)
 
 
@@ -193,12 +237,53 @@ def test_lengths_are_stored_where_they_vary(monkeypatch: pytest.MonkeyPatch) -> 
         Memory.from_arrays(arrays, metadata)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("tables", np.zeros(3, np.uint8), "shared tables"),
+        ("tables", None, "must have the arrays"),
+        ("lengths", np.full(6, 65_535, np.uint16), "payload must have 393,210 bytes"),
+        ("lengths", np.zeros(6, np.uint16), "payload must have 0 bytes"),
+        ("lengths", np.zeros(6, np.uint32), "one row of uint16"),
+        ("counts", np.array([2**40, 2**40], np.int64), "must have a length"),
+    ],
+)
+def test_sizes_are_compared_before_anything_is_made_of_them(
+    name: str, value: np.ndarray | None, sentence: str
+) -> None:
+    arrays, metadata = filled(JPEG).state_arrays()
+    if value is None:
+        del arrays[name]
+    else:
+        arrays[name] = value
+    with pytest.raises(InputError, match=sentence):
+        Memory.from_arrays(arrays, metadata)
+
+
+def test_an_impossible_exemplar_is_named_by_class_and_rank() -> None:
+    arrays, metadata = filled().state_arrays()
+    arrays["positions"] = arrays["positions"].copy()
+    arrays["positions"][8:10] = 0  # two bytes each: the fifth of six
+    with pytest.raises(InputError, match="exemplar 1 of class 'class 1': the positions"):
+        Memory.from_arrays(arrays, metadata)
+
+
+def test_a_true_checksum_over_a_payload_of_nonsense_is_named_when_it_is_decoded() -> None:
+    arrays, metadata = filled(WEBP).state_arrays()
+    arrays["payload"] = np.full_like(arrays["payload"], 255)
+    with pytest.raises(InputError, match="exemplar 0 of class 'class 0' cannot be decoded"):
+        Memory.from_arrays(arrays, metadata).images()
+
+
 @pytest.mark.slow
-def test_thousands_of_mutated_files_raise_nothing_but_input_errors(tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL)
+def test_thousands_of_mutated_files_raise_nothing_but_input_errors(
+    config: MemoryConfig, tmp_path: Path
+) -> None:
     path, chance = tmp_path / "memory", random.Random(0)
-    filled().save(path)
+    filled(config).save(path)
     content = path.read_bytes()
-    for _ in range(5_000):
+    for _ in range(2_000):
         damaged = bytearray(content)
         for _ in range(chance.randint(1, 4)):
             start = chance.randrange(len(damaged))
@@ -212,11 +297,12 @@ def test_thousands_of_mutated_files_raise_nothing_but_input_errors(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_thousands_of_mutated_contents_load_or_are_refused() -> None:
-    chance = random.Random(1)
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL)
+def test_thousands_of_mutated_contents_load_or_are_refused(config: MemoryConfig) -> None:
+    chance, memory = random.Random(1), filled(config, num_classes=1)
     values = [None, True, -1, 0, 3, 2**63, 1e308, "", "x", [], [1], {}, {"name": "raw"}, "raw"]
-    for _ in range(5_000):
-        arrays, metadata = filled(num_classes=1).state_arrays()
+    for _ in range(2_000):
+        arrays, metadata = memory.state_arrays()
         target = chance.choice([metadata, metadata["config"], metadata["config"]["codec"]])
         target[chance.choice(sorted(target))] = chance.choice(values)
         name = chance.choice(sorted(arrays))

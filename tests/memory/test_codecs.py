@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import numpy as np
 import pytest
-from hypothesis import given
+from all_codecs import ALL, EXACT, LOSSY, PARTIAL, make_codec
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import images, pixels
+from strategies import images, pixels, smooth
 
 from remnant.contracts import InputError, generator
 from remnant.memory import (
@@ -16,6 +20,66 @@ from remnant.memory import (
     build_codec,
     count_visible,
 )
+from remnant.memory.jpeg_xl import JpegXlConfig
+
+
+@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("choice", EXACT, ids=str)
+@given(image=images())
+def test_lossless_codecs_return_an_image_bit_for_bit(
+    choice: dict[str, Any], image: np.ndarray
+) -> None:
+    codec = make_codec(choice, image.shape)
+    exemplar = codec.encode(image, generator(0))
+    codec.check(exemplar)
+    decoded, is_known = codec.decode(exemplar)
+    assert is_known is None
+    assert np.array_equal(decoded, image)
+
+
+@settings(max_examples=15, deadline=None)
+@pytest.mark.parametrize("choice", LOSSY + PARTIAL, ids=str)
+@given(image=images(divisor=2))
+def test_any_size_is_stored_the_same_way_twice(choice: dict[str, Any], image: np.ndarray) -> None:
+    if choice in PARTIAL and image.shape[0] * image.shape[1] < 16:
+        return  # fewer than four patches: a quarter of them is none
+    codec = make_codec(choice, image.shape)
+    exemplar = codec.encode(image, generator(5))
+    codec.check(exemplar)
+    assert codec.encode(image, generator(5)) == exemplar
+    assert make_codec(choice, image.shape).tables == codec.tables
+    decoded, is_known = codec.decode(exemplar)
+    assert (decoded.shape, decoded.dtype) == (image.shape, np.uint8)
+    assert (is_known is None) == (choice not in PARTIAL)
+    assert np.array_equal(codec.decode(exemplar)[0], decoded)
+
+
+@pytest.mark.parametrize("choice", [*EXACT, *LOSSY], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 3), (1, 17, 3), (33, 3, 1), (9, 41, 3)])
+def test_odd_shapes_come_back_whole_and_near(
+    choice: dict[str, Any], shape: tuple[int, int, int]
+) -> None:
+    codec = make_codec(choice, shape)
+    image = smooth(shape, 2)
+    decoded, _ = codec.decode(codec.encode(image, generator(0)))
+    error = np.abs(decoded.astype(int) - image).mean()
+    assert error < (30 if choice["name"] == "downscaled" else 16)
+
+
+@pytest.mark.parametrize("choice", ALL, ids=str)
+def test_a_codec_is_rebuilt_from_its_config(choice: dict[str, Any]) -> None:
+    codec = make_codec(choice, (16, 16, 3))
+    text = codec.config.model_dump_json()
+    again = make_codec(type(codec.config).model_validate_json(text).model_dump(), (16, 16, 3))
+    assert again.config == codec.config
+    image = smooth((16, 16, 3), 3)
+    assert again.encode(image, generator(1)) == codec.encode(image, generator(1))
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "imagecodecs", None)
+    with pytest.raises(InputError, match=r"pip install \"remnant\[codecs\]\""):
+        build_codec(JpegXlConfig(), (8, 8, 3))
 
 
 @given(images())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from remnant.memory.budget import Budget, MemoryConfig, parse_budget
 from remnant.memory.codecs import CODECS, CodecConfig, RawCodec, RawConfig, build_codec
 from remnant.memory.exemplars import Codec, Exemplar
-from remnant.memory.patches import PatchCodec, PatchesConfig, count_visible
+from remnant.memory.patches import PartialCodec, PatchCodec, PatchesConfig, count_visible
 from remnant.memory.plan import plan
 from remnant.memory.selection import herding, random_ranks, select
 from remnant.memory.store import Memory
@@ -18,6 +18,7 @@ __all__ = [
     "Exemplar",
     "Memory",
     "MemoryConfig",
+    "PartialCodec",
     "PatchCodec",
     "PatchesConfig",
     "RawCodec",

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from remnant.contracts import InputError, Settings
 from remnant.files import Arrays, archive_digest
 from remnant.memory.budget import MemoryConfig
-from remnant.memory.codecs import build_codec
+from remnant.memory.codecs import CodecConfig, build_codec
 from remnant.memory.exemplars import Codec, Exemplar
 
 KIND, VERSION = "memory", 1
@@ -37,6 +37,7 @@ class ArchiveHeader(Settings):
     seed: int
     num_seen_classes: int = Field(ge=0)
     names: tuple[str, ...]  # in label order
+    codec: CodecConfig | None = None  # of the exemplars, where it is weaker than the config's
 
 
 def pack(
@@ -55,6 +56,8 @@ def pack(
     if codec.length_bytes:
         lengths = [len(exemplar.payload) for exemplar in exemplars]
         arrays["lengths"] = np.array(lengths, dtype=_LENGTH_TYPES[codec.length_bytes])
+    if codec.tables:
+        arrays["tables"] = np.frombuffer(codec.tables, dtype=np.uint8)
     return arrays, header.model_dump(mode="json")
 
 
@@ -71,7 +74,11 @@ def itemise(
         "positions": sum(len(exemplar.positions) for exemplar in exemplars),
         "lengths": codec.length_bytes * len(exemplars),
         "labels": 0,  # exemplars are grouped by class
-        "fixed": {"names": names, "header": metadata - names + class_table},
+        "fixed": {
+            "names": names,
+            "header": metadata - names + class_table,
+            "tables": len(codec.tables),  # once for all exemplars
+        },
     }
 
 
@@ -82,7 +89,7 @@ def digest_of(arrays: Arrays, metadata: Any) -> str:
 
 def unpack(
     arrays: Arrays, metadata: Any, source: str
-) -> tuple[ArchiveHeader, dict[int, StoredClass]]:
+) -> tuple[ArchiveHeader, Codec, dict[int, StoredClass]]:
     """The inverse of `pack`, for contents that anyone may have written.
 
     Raises:
@@ -90,21 +97,21 @@ def unpack(
     """
     try:
         header = _read_header(metadata)
-        codec = build_codec(header.config.codec, header.image_shape)
+        codec = _read_codec(header)
         labels, counts = _read_table(arrays, header, codec)
         exemplars = _cut(arrays, codec, sum(counts))
-        for exemplar in exemplars:
-            codec.check(exemplar)
+        ends = list(accumulate(counts))
+        classes = {
+            label: StoredClass(name, tuple(exemplars[end - count : end]))
+            for label, name, count, end in zip(labels, header.names, counts, ends, strict=True)
+        }
+        for stored in classes.values():
+            _check_exemplars(codec, stored)
     except InputError as error:
         raise InputError(
             f"{source} does not hold a usable memory: {error} Restore it from a copy."
         ) from None
-    ends = list(accumulate(counts))
-    classes = {
-        label: StoredClass(name, tuple(exemplars[end - count : end]))
-        for label, name, count, end in zip(labels, header.names, counts, ends, strict=True)
-    }
-    return header, classes
+    return header, codec, classes
 
 
 def _read_header(metadata: Any) -> ArchiveHeader:
@@ -116,6 +123,18 @@ def _read_header(metadata: Any) -> ArchiveHeader:
         raise InputError(f"{place}: {first['msg']}.") from None
 
 
+def _read_codec(header: ArchiveHeader) -> Codec:
+    """The codec of the exemplars: the config's, or one that the memory can have come down to."""
+    codec = build_codec(header.config.codec, header.image_shape)
+    if header.codec is None:
+        return codec
+    _require(header.config.when_full == "recode", "its codec must be that of its config")
+    for weaker in codec.weaker_forms():
+        if weaker.config == header.codec:
+            return weaker
+    raise InputError("its codec must be a weaker form of that of its config.")
+
+
 def _read_table(arrays: Arrays, header: ArchiveHeader, codec: Codec) -> tuple[list[int], list[int]]:
     """Labels and counts as Python integers, which no hostile sum can overflow."""
     expected: dict[str, np.dtype[Any]] = {"payload": np.dtype(np.uint8)}
@@ -124,6 +143,8 @@ def _read_table(arrays: Arrays, header: ArchiveHeader, codec: Codec) -> tuple[li
         expected["positions"] = np.dtype(np.uint8)
     if codec.length_bytes:
         expected["lengths"] = _LENGTH_TYPES[codec.length_bytes]
+    if codec.tables:
+        expected["tables"] = np.dtype(np.uint8)
     _require(set(arrays) == set(expected), f"it must have the arrays {', '.join(sorted(expected))}")
     for name, dtype in expected.items():
         is_right = arrays[name].dtype == dtype and arrays[name].ndim == 1
@@ -133,6 +154,8 @@ def _read_table(arrays: Arrays, header: ArchiveHeader, codec: Codec) -> tuple[li
     _require(len(labels) == len(counts) == len(header.names), "classes and names must match")
     _require(len(labels) <= header.num_seen_classes, "it must hold no more classes than were seen")
     _require(min(counts, default=0) >= 0, "counts must not be negative")
+    is_shared = not codec.tables or arrays["tables"].tobytes() == codec.tables
+    _require(is_shared, "the shared tables must be those of its codec")
     return labels, counts
 
 
@@ -155,6 +178,14 @@ def _cut(arrays: Arrays, codec: Codec, num_exemplars: int) -> list[Exemplar]:
         Exemplar(payload[end - size : end], positions[index * step : (index + 1) * step])
         for index, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True))
     ]
+
+
+def _check_exemplars(codec: Codec, stored: StoredClass) -> None:
+    for rank, exemplar in enumerate(stored.exemplars):
+        try:
+            codec.check(exemplar)
+        except InputError as error:
+            raise InputError(f"exemplar {rank} of class {stored.name!r}: {error}") from None
 
 
 def _join(parts: list[bytes]) -> np.ndarray:

@@ -14,8 +14,13 @@ import torch
 from pydantic import BeforeValidator, Field
 
 from remnant.contracts import Settings
+from remnant.memory.coded_patches import CodedPatchCodec, CodedPatchesConfig
+from remnant.memory.downscaled import DownscaledCodec, DownscaledConfig
 from remnant.memory.exemplars import Codec, Exemplar
+from remnant.memory.jpeg import JpegCodec, JpegConfig
+from remnant.memory.jpeg_xl import JpegXlCodec, JpegXlConfig
 from remnant.memory.patches import PatchCodec, PatchesConfig
+from remnant.memory.webp import WebpCodec, WebpConfig
 
 
 class RawConfig(Settings):
@@ -28,7 +33,7 @@ class RawCodec(Codec):
     """Stores every byte of an image."""
 
     def __init__(self, config: RawConfig, image_shape: tuple[int, int, int]) -> None:
-        super().__init__(image_shape)
+        super().__init__(config, image_shape)
         self.payload_bytes = self.image_bytes
 
     def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
@@ -48,6 +53,11 @@ class CodecEntry(NamedTuple):
 CODECS: dict[str, CodecEntry] = {
     "raw": CodecEntry(RawConfig, RawCodec),
     "patches": CodecEntry(PatchesConfig, PatchCodec),
+    "jpeg": CodecEntry(JpegConfig, JpegCodec),
+    "webp": CodecEntry(WebpConfig, WebpCodec),
+    "downscaled": CodecEntry(DownscaledConfig, DownscaledCodec),
+    "coded-patches": CodecEntry(CodedPatchesConfig, CodedPatchCodec),
+    "jpeg-xl": CodecEntry(JpegXlConfig, JpegXlCodec),
 }
 
 
@@ -56,7 +66,15 @@ def _expand_name(value: Any) -> Any:
 
 
 if TYPE_CHECKING:
-    CodecConfig = RawConfig | PatchesConfig
+    CodecConfig = (
+        RawConfig
+        | PatchesConfig
+        | JpegConfig
+        | WebpConfig
+        | DownscaledConfig
+        | CodedPatchesConfig
+        | JpegXlConfig
+    )
 else:  # every config of the table, told apart by its name; the bare name stands for its defaults
     CodecConfig = Annotated[
         Union[tuple(entry.config for entry in CODECS.values())],  # noqa: UP007

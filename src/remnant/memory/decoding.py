@@ -2,14 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from remnant.contracts import ArrayImages, ImageSet
+from remnant.contracts import ArrayImages, ImageSet, InputError, resized_crop
 from remnant.memory.archive import StoredClass
-from remnant.memory.exemplars import Codec
+from remnant.memory.exemplars import Codec, Exemplar
+
+HELD_BYTES = 1 << 30  # a memory that takes more than this when decoded is decoded as it is read
+_THREADS = min(4, os.cpu_count() or 1)
+_THREADED_BYTES = 96 * 96 * 3  # smaller images spend most of their time outside Pillow's decoders
+
+
+@dataclass(frozen=True)
+class Item:
+    """One exemplar and where it stands, for the error if it cannot be decoded."""
+
+    exemplar: Exemplar
+    class_name: str
+    rank: int
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A codec that gives whole images: unknown pixels get one colour.
+
+    With `fill` None that colour is the mean of each image's own known pixels.
+    """
+
+    codec: Codec
+    fill: Sequence[int] | None
+
+    def decode(self, item: Item) -> tuple[np.ndarray, np.ndarray | None]:
+        """The image, uint8 [H, W, C], and its known patches, bool [GH, GW], if not all are.
+
+        Raises:
+            InputError: The payload is impossible; the message names class and rank.
+        """
+        with _naming(item):
+            image, is_known = self.codec.decode(item.exemplar)
+            if image.shape != self.codec.image_shape or image.dtype != np.uint8:
+                raise InputError(f"it gives {image.dtype} of shape {image.shape}.")
+        if is_known is not None:
+            image = _fill_unknown(image, is_known, self.fill)
+        return image, is_known
+
+    def known_patches(self, item: Item) -> np.ndarray | None:
+        with _naming(item):
+            return self.codec.known_patches(item.exemplar)
+
+
+@dataclass(frozen=True)
+class StoredImages:
+    """Exemplars that are decoded whenever they are read; nothing decoded is kept."""
+
+    decoder: Decoder
+    items: Sequence[Item]
+    is_lazy: bool = field(default=True, init=False)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.decoder.codec.image_shape
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def read(self, positions: Tensor, draws: Tensor | None = None) -> Tensor:
+        """See `Images.read`.
+
+        Raises:
+            InputError: A payload is impossible; the message names class and rank.
+        """
+        images = np.empty((len(positions), *self.shape), dtype=np.uint8)
+        rows, boxes = positions.tolist(), None if draws is None else draws.tolist()
+
+        def decode(index: int) -> None:
+            image, _ = self.decoder.decode(self.items[rows[index]])
+            if boxes is not None:
+                image = resized_crop(image, boxes[index], self.shape[:2])
+            images[index] = image
+
+        _for_each(decode, len(rows), self.decoder.codec.image_bytes)
+        return torch.from_numpy(images)
+
+    def select(self, positions: Tensor) -> StoredImages:
+        return StoredImages(self.decoder, [self.items[row] for row in positions.tolist()])
 
 
 def decode_classes(
@@ -17,25 +101,72 @@ def decode_classes(
 ) -> ImageSet | None:
     """All exemplars in label and rank order, unknown pixels in one colour; None if there are none.
 
-    With `fill` None that colour is the mean of each image's own known pixels.
+    With `fill` None that colour is the mean of each image's own known pixels. A small memory is
+    decoded at once, a large one whenever it is read.
     """
-    pairs = [(label, one) for label in sorted(classes) for one in classes[label].exemplars]
-    if not pairs:
+    labels = [label for label in sorted(classes) for _ in classes[label].exemplars]
+    if not labels:
         return None
-    pixels = np.empty((len(pairs), *codec.image_shape), dtype=np.uint8)
-    is_known = None if codec.grid is None else np.ones((len(pairs), *codec.grid), dtype=bool)
-    for index, (_, exemplar) in enumerate(pairs):
-        image, known = codec.decode(exemplar)
-        if known is not None and is_known is not None:
-            is_known[index] = known
-            image = _fill_unknown(image, known, fill)
-        pixels[index] = image
+    items = [
+        Item(exemplar, classes[label].name, rank)
+        for label in sorted(classes)
+        for rank, exemplar in enumerate(classes[label].exemplars)
+    ]
+    decoder = Decoder(codec, fill)
+    if len(items) * codec.image_bytes <= HELD_BYTES:
+        images, known = _decode_all(decoder, items)
+    else:
+        images = StoredImages(decoder, items)
+        known = map(decoder.known_patches, items)
     return ImageSet(
-        ArrayImages(torch.from_numpy(pixels)),
-        torch.tensor([label for label, _ in pairs], dtype=torch.int64),
-        torch.arange(len(pairs)),
-        None if is_known is None else torch.from_numpy(is_known),
+        images,
+        torch.tensor(labels, dtype=torch.int64),
+        torch.arange(len(items)),
+        None if codec.grid is None else _stack(known, codec.grid),
     )
+
+
+def _decode_all(
+    decoder: Decoder, items: Sequence[Item]
+) -> tuple[ArrayImages, list[np.ndarray | None]]:
+    pixels = np.empty((len(items), *decoder.codec.image_shape), dtype=np.uint8)
+    known: list[np.ndarray | None] = [None] * len(items)
+
+    def decode(index: int) -> None:
+        pixels[index], known[index] = decoder.decode(items[index])
+
+    _for_each(decode, len(items), decoder.codec.image_bytes)
+    return ArrayImages(torch.from_numpy(pixels)), known
+
+
+def _for_each(work: Callable[[int], None], count: int, image_bytes: int) -> None:
+    """Do `work` for 0 to `count` - 1, by threads where an image takes longer than handing it over.
+
+    Threads end with the call, so that none outlives a run or is lost by a fork.
+    """
+    if image_bytes < _THREADED_BYTES or count < 2:
+        for index in range(count):
+            work(index)
+        return
+    with ThreadPoolExecutor(min(_THREADS, count), thread_name_prefix="remnant-decode") as pool:
+        for _ in pool.map(work, range(count)):
+            pass
+
+
+def _stack(known: Iterable[np.ndarray | None], grid: tuple[int, int]) -> Tensor:
+    """Known patches of all images, bool [N, GH, GW]."""
+    whole = np.ones(grid, dtype=bool)
+    return torch.from_numpy(np.stack([whole if one is None else one for one in known]))
+
+
+@contextmanager
+def _naming(item: Item) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            f"exemplar {item.rank} of class {item.class_name!r} cannot be decoded: {error}"
+        ) from None
 
 
 def _fill_unknown(

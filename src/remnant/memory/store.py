@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,19 @@ from remnant.memory.archive import (
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.codecs import build_codec
 from remnant.memory.decoding import decode_classes
-from remnant.memory.exemplars import Exemplar
+from remnant.memory.exemplars import Codec, Exemplar
+from remnant.memory.packing import Packing
 
 
 class Memory:
     """Exemplars of the classes seen, grouped by class, best first, within a byte budget.
 
+    A budget per class is a limit for each. A total is shared: a class that needs less than its
+    share leaves the rest to the others, and what must go, goes from the largest.
+
     Raises:
-        InputError: The budget cannot hold one exemplar, or the codec does not suit the images.
+        InputError: The budget cannot hold one exemplar, the codec does not suit the images, or
+            quality is to give way where it cannot.
     """
 
     def __init__(
@@ -45,10 +49,12 @@ class Memory:
         self.config = config
         self.image_shape = image_shape
         self.seed = seed
-        self.codec = build_codec(config.codec, image_shape)
+        self.codec = build_codec(config.codec, image_shape)  # in force; `recode` makes it weaker
         self.budget = parse_budget(config.budget, self.codec.image_bytes)
+        self._packing = Packing(self.budget, config.count_overhead)
         self.num_seen_classes = 0  # never less than the classes stored
         self._classes: dict[int, StoredClass] = {}
+        self._check_when_full()
         self._require_room(num_classes)
 
     # ------------------------------------------------------------------------------------- sizes
@@ -70,7 +76,8 @@ class Memory:
     @property
     def nbytes(self) -> int:
         """What counts against the budget; never more than `budget_bytes`."""
-        return sum(self._counted(stored.exemplars) for stored in self._classes.values())
+        classes = self._classes.values()
+        return sum(self._packing.counted(self.codec, stored.exemplars) for stored in classes)
 
     @property
     def budget_bytes(self) -> int:
@@ -80,12 +87,22 @@ class Memory:
     @property
     def counted_exemplar_bytes(self) -> int | None:
         """What one exemplar takes of the budget; None where sizes vary."""
-        return self.codec.exemplar_bytes if self.config.count_overhead else self.codec.payload_bytes
+        return self._packing.size(self.codec)
 
     def capacity(self, num_classes: int) -> int | None:
-        """Exemplars that fit per class when `num_classes` share the memory; None if sizes vary."""
+        """Exemplars that every class is sure of when `num_classes` share; None if sizes vary."""
         size = self.counted_exemplar_bytes
         return None if size is None else self.budget.quota(num_classes) // size
+
+    def room(self) -> int | None:
+        """Exemplars that the next class can store; None if sizes vary.
+
+        More than `capacity` where classes before it have left some of a total budget.
+        """
+        size = self.counted_exemplar_bytes
+        if size is None:
+            return None
+        return self._packing.share(self.codec, self._classes, self._num_sharing) // size
 
     def ledger(self) -> dict[str, Any]:
         """Where the bytes are; only payload, positions and lengths grow with the exemplars."""
@@ -93,22 +110,30 @@ class Memory:
 
     # ----------------------------------------------------------------------------------- changes
 
+    def expect(self, num_seen_classes: int) -> None:
+        """Say how many classes will share the memory once the next ones are added.
+
+        Nothing is dropped before it must be: `add_class` cuts the largest by what it needs, so
+        that a class of few images costs the others no more than it takes. With `recode` the
+        quality of all falls here, as if every class to come needed its whole share.
+
+        Raises:
+            InputError: A share cannot hold one exemplar.
+        """
+        self._commit(*self._weakened(num_seen_classes), num_seen_classes)
+
     def fit_to(self, num_seen_classes: int) -> None:
         """Make room for classes to come: every class keeps as many of its best as its share holds.
 
         Raises:
             InputError: A share cannot hold one exemplar.
         """
-        assert num_seen_classes >= len(self._classes), "the classes stored have been seen"
-        self._require_room(num_seen_classes)
-        self.num_seen_classes = num_seen_classes
-        for label, stored in self._classes.items():
-            kept = self._fitting(stored.exemplars)
-            self._classes[label] = StoredClass(stored.name, kept)
-        self._check_budget()
+        codec, classes = self._weakened(num_seen_classes)
+        kept = self._packing.trim(codec, classes, num_seen_classes)
+        self._commit(codec, kept, num_seen_classes)
 
     def add_class(self, label: int, name: str, images: Iterable[np.ndarray | Tensor]) -> int:
-        """Store a new class; returns how many exemplars its share holds.
+        """Store a new class, at the cost of the largest; returns how many exemplars it has.
 
         Args:
             label: Not stored yet.
@@ -116,7 +141,7 @@ class Memory:
             images: uint8 [H, W, C], best first; read only as far as they fit.
 
         Raises:
-            InputError: An image is of another shape, or not even the first one fits.
+            InputError: An image is of another shape, or of some class not even the first fits.
         """
         if label < 0 or label in self._classes:
             raise InputError(
@@ -124,18 +149,22 @@ class Memory:
                 "that has it first."
             )
         _check_name(name)
-        num_seen_classes = max(self.num_seen_classes, len(self._classes) + 1)
-        exemplars = self._encode(label, name, images, num_seen_classes)
-        self.fit_to(num_seen_classes)  # only now: a class that fails leaves the others alone
-        self._classes[label] = StoredClass(name, exemplars)
-        self._check_budget()
+        num_sharing = self._num_sharing
+        codec, classes = self._weakened(num_sharing)
+        share = self._packing.share(codec, classes, num_sharing)
+        encoded = self._encoded(codec, label, images)
+        exemplars = self._packing.best(codec, name, encoded, share)
+        if not exemplars:
+            raise InputError(f"class {name!r} must have at least one image; it has none.")
+        classes[label] = StoredClass(name, exemplars)
+        kept = self._packing.trim(codec, classes, len(classes))
+        self._commit(codec, kept, num_sharing)  # only now: a class that fails changes nothing
         return len(exemplars)
 
     def remove_class(self, label: int) -> None:
         """Forget a class; a file saved afterwards holds nothing of it."""
         self._stored(label)
         del self._classes[label]
-        self._check_budget()
 
     def remove_exemplar(self, label: int, rank: int) -> None:
         """Forget one exemplar; worse ones move up by a rank."""
@@ -146,7 +175,6 @@ class Memory:
             )
         kept = stored.exemplars[:rank] + stored.exemplars[rank + 1 :]
         self._classes[label] = StoredClass(stored.name, kept)
-        self._check_budget()
 
     # ------------------------------------------------------------------------------------ reading
 
@@ -178,17 +206,14 @@ class Memory:
         Raises:
             InputError: The contents are impossible; the message begins with `source`.
         """
-        header, classes = unpack(arrays, metadata, source)
+        header, codec, classes = unpack(arrays, metadata, source)
         memory = cls(header.config, header.image_shape, header.seed)
-        memory.num_seen_classes = header.num_seen_classes
-        memory._classes = classes
-        quota = memory.budget.quota(header.num_seen_classes)
-        if any(memory._counted(stored.exemplars) > quota for stored in classes.values()):
+        overflow = memory._packing.overflow(codec, classes)
+        if overflow is not None:
             raise InputError(
-                f"{source} does not hold a usable memory: a class takes more than its {quota:,} "
-                "bytes. Restore it from a copy."
+                f"{source} does not hold a usable memory: {overflow}. Restore it from a copy."
             )
-        memory._check_budget()
+        memory._commit(codec, classes, header.num_seen_classes)
         return memory
 
     def digest(self) -> str:
@@ -219,6 +244,7 @@ class Memory:
             seed=self.seed,
             num_seen_classes=self.num_seen_classes,
             names=tuple(self.class_names),
+            codec=None if self.codec.config == self.config.codec else self.codec.config,
         )
 
     def _stored(self, label: int) -> StoredClass:
@@ -235,63 +261,54 @@ class Memory:
             )
         return array
 
-    def _encode(
-        self, label: int, name: str, images: Iterable[np.ndarray | Tensor], num_classes: int
-    ) -> tuple[Exemplar, ...]:
-        """The exemplars of a class up to its share; stops at the first that does not fit."""
+    @property
+    def _num_sharing(self) -> int:
+        """Classes that share the memory when one more is added."""
+        return max(self.num_seen_classes, len(self._classes) + 1)
+
+    def _weakened(self, num_classes: int) -> tuple[Codec, dict[int, StoredClass]]:
+        """Codec and classes after quality has given way as far as the config lets it."""
+        assert num_classes >= len(self._classes), "the classes stored have been seen"
         self._require_room(num_classes)
-        quota, used = self.budget.quota(num_classes), 0
-        exemplars: list[Exemplar] = []
-        for rank, image in enumerate(islice(images, self.capacity(num_classes))):
+        if self.config.when_full == "drop":
+            return self.codec, dict(self._classes)
+        return self._packing.weaken(self.codec, self._classes, num_classes)
+
+    def _commit(self, codec: Codec, classes: dict[int, StoredClass], num_seen: int) -> None:
+        assert len(classes) <= num_seen, "more classes stored than seen"
+        overflow = self._packing.overflow(codec, classes)
+        assert overflow is None, overflow
+        self.codec, self._classes, self.num_seen_classes = codec, classes, num_seen
+
+    def _encoded(
+        self, codec: Codec, label: int, images: Iterable[np.ndarray | Tensor]
+    ) -> Iterator[Exemplar]:
+        for rank, image in enumerate(images):
             draw = generator(self.seed, "patches", label, rank)
-            exemplar = self.codec.encode(self._checked(image), draw)
-            self.codec.check(exemplar)
-            used += self._counted([exemplar])
-            if used > quota:
-                break
-            exemplars.append(exemplar)
-        if not exemplars and used:
+            exemplar = codec.encode(self._checked(image), draw)
+            codec.check(exemplar)
+            yield exemplar
+
+    def _check_when_full(self) -> None:
+        if self.config.when_full == "drop":
+            return
+        if self.budget.per_class:
             raise InputError(
-                f"the memory must hold one exemplar of class {name!r} ({used:,} bytes); its share "
-                f"is {quota:,}. Raise memory.budget or choose a smaller memory.codec."
+                'memory.when_full="recode" needs a budget for all classes together: a share per '
+                f"class never shrinks; got {self.config.budget!r}. Write a total, such as "
+                '"2MiB", or leave memory.when_full as it is.'
             )
-        if not exemplars:
-            raise InputError(f"class {name!r} must have at least one image; it has none.")
-        return tuple(exemplars)
-
-    def _counted(self, exemplars: Iterable[Exemplar]) -> int:
-        if not self.config.count_overhead:
-            return sum(len(exemplar.payload) for exemplar in exemplars)
-        extra = self.codec.length_bytes
-        return sum(len(one.payload) + len(one.positions) + extra for one in exemplars)
-
-    def _fitting(self, exemplars: tuple[Exemplar, ...]) -> tuple[Exemplar, ...]:
-        room, kept = self.budget.quota(self.num_seen_classes), 0
-        for exemplar in exemplars:
-            room -= self._counted([exemplar])
-            if room < 0:
-                break
-            kept += 1
-        return exemplars[:kept]
+        if self.codec.weaker() is None:
+            raise InputError(
+                'memory.when_full="recode" needs a codec whose quality can be lowered; '
+                f"{self.config.codec.name!r} as it is set has no weaker form. Choose another "
+                "memory.codec or a higher quality, or leave memory.when_full as it is."
+            )
 
     def _require_room(self, num_classes: int) -> None:
-        size = self.counted_exemplar_bytes
-        if size is None or num_classes == 0 or self.capacity(num_classes):
-            return
-        needed = size if self.budget.per_class else size * num_classes
-        share = "/class" if self.budget.per_class else ""
-        whose = "one exemplar"
-        if not share and num_classes > 1:
-            whose += f" of each of {num_classes:,} classes"
-        raise InputError(
-            f"memory.budget must hold {whose} ({needed:,} bytes); got {self.budget.bytes:,}. "
-            f'Raise memory.budget to at least "{needed}B{share}" or choose a smaller memory.codec.'
-        )
-
-    def _check_budget(self) -> None:
-        assert len(self._classes) <= self.num_seen_classes, "more classes stored than seen"
-        used = self.nbytes
-        assert used <= self.budget_bytes, f"{used} bytes stored, {self.budget_bytes} allowed"
+        forms = self.codec.weaker_forms() if self.config.when_full == "recode" else ()
+        *_, weakest = (self.codec, *forms)
+        self._packing.require_room(weakest, num_classes)
 
 
 def _check_name(name: str) -> None:

@@ -148,14 +148,13 @@ class Method(nn.Module, Generic[ConfigT]):
         return None
 
     def remember(self, task: Task, reader: Reader) -> None:
-        """Shrink the old classes to their new share and fill the rest with the new ones."""
+        """Fill the memory with the new classes; the old ones give way as far as they must."""
         if self.memory is None:
             return
-        self.memory.fit_to(task.num_seen_classes)
-        capacity = self.memory.capacity(task.num_seen_classes)
+        self.memory.expect(task.num_seen_classes)
         for label, name in zip(task.new_labels, task.class_names, strict=True):
-            images = task.train.of_class(label)
-            count = len(images) if capacity is None else min(capacity, len(images))
+            images, room = task.train.of_class(label), self.memory.room()
+            count = len(images) if room is None else min(room, len(images))
             ranks = self.rank_exemplars(images, label, count, reader)
             ranked = (
                 image.numpy() for batch in reader.images(images.select(ranks)) for image in batch

@@ -35,7 +35,7 @@ from remnant.contracts import (
     Terms,
 )
 from remnant.losses import detail_loss, distillation_loss, reconstruction_loss
-from remnant.memory import Memory, PatchesConfig
+from remnant.memory import Memory, PartialCodec
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.models.bilateral import BilateralMAE
 from remnant.models.classifier import align_new_rows
@@ -118,12 +118,13 @@ class BiMAE(Method[BiMAEConfig]):
                 )
 
     def _check_memory(self, memory: Memory | None) -> None:
-        config, codec = self.config, None if memory is None else memory.config.codec
-        if not isinstance(codec, PatchesConfig):
+        config, codec = self.config, None if memory is None else memory.codec
+        if not isinstance(codec, PartialCodec):
             if config.exact_view_ratio > 0 or not config.generate_replay:
                 raise InputError(
                     "method.exact_view_ratio and method.generate_replay are about exemplars that "
-                    "are known in part. Set memory.codec=patches, or leave both as they are."
+                    "are known in part. Set memory.codec=patches or memory.codec=coded-patches, or "
+                    "leave both as they are."
                 )
             return
         shows_whole = config.unmasked_ratio > 0 or config.balanced_tuning is not None
@@ -138,16 +139,16 @@ class BiMAE(Method[BiMAEConfig]):
                 "completing exemplars needs a decoder that learns. Set method.reconstruction to on "
                 "or decoder, or memory.codec to raw."
             )
-        if codec.patch_size != self.config.network.patch_size:
+        if codec.config.patch_size != self.config.network.patch_size:
             raise InputError(
                 "memory.codec.patch_size and method.network.patch_size must be equal; got "
-                f"{codec.patch_size} and {self.config.network.patch_size}."
+                f"{codec.config.patch_size} and {self.config.network.patch_size}."
             )
         shows_stored_alone = self.config.exact_view_ratio > 0 or not self.config.generate_replay
-        if shows_stored_alone and codec.mask_ratio > self.config.mask_ratio:
+        if shows_stored_alone and codec.config.mask_ratio > self.config.mask_ratio:
             raise InputError(
                 "an exact view shows what was stored, so memory.codec.mask_ratio must not exceed "
-                f"method.mask_ratio; got {codec.mask_ratio} and {self.config.mask_ratio}."
+                f"method.mask_ratio; got {codec.config.mask_ratio} and {self.config.mask_ratio}."
             )
 
     # -------------------------------------------------------------------------------- the six verbs

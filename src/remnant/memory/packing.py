@@ -1,0 +1,160 @@
+"""How classes share a budget, and what goes when they must make room.
+
+Exemplars stand in rank order and a class always keeps its best: it is filled up to the first that
+does not fit, and cut from the end.
+Chosen: later ones that are smaller are not tried, because a class would then fill up with what is
+easiest to code instead of what ranks best; less than one exemplar of a share stays unused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from remnant.contracts import InputError
+from remnant.memory.archive import StoredClass
+from remnant.memory.budget import Budget
+from remnant.memory.exemplars import Codec, Exemplar
+
+Classes = Mapping[int, StoredClass]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The rules by which bytes are counted and shared; changes nothing itself."""
+
+    budget: Budget
+    count_overhead: bool
+
+    def size(self, codec: Codec) -> int | None:
+        """What one exemplar takes of the budget; None where sizes vary."""
+        return codec.exemplar_bytes if self.count_overhead else codec.payload_bytes
+
+    def counted(self, codec: Codec, exemplars: Iterable[Exemplar]) -> int:
+        """What `exemplars` take of the budget."""
+        if not self.count_overhead:
+            return sum(len(exemplar.payload) for exemplar in exemplars)
+        extra = codec.length_bytes
+        return sum(len(one.payload) + len(one.positions) + extra for one in exemplars)
+
+    def share(self, codec: Codec, classes: Classes, num_classes: int) -> int:
+        """Bytes that each class may take when `num_classes` share the budget, these among them."""
+        if self.budget.per_class:
+            return self.budget.bytes
+        sizes = [self.counted(codec, stored.exemplars) for stored in classes.values()]
+        num_to_come = num_classes - len(sizes)
+        return water_level(sizes, num_to_come, self.budget.bytes, self.size(codec) or 0)
+
+    def require_room(self, codec: Codec, num_classes: int) -> None:
+        """Refuse a budget that cannot hold one exemplar of each of `num_classes`, if that is sure.
+
+        Raises:
+            InputError: The message names the smallest budget that works.
+        """
+        size = self.size(codec)
+        if size is None or num_classes == 0 or size <= self.budget.quota(num_classes):
+            return
+        needed = size if self.budget.per_class else size * num_classes
+        unit = "/class" if self.budget.per_class else ""
+        whose = "one exemplar"
+        if not unit and num_classes > 1:
+            whose += f" of each of {num_classes:,} classes"
+        raise InputError(
+            f"memory.budget must hold {whose} ({needed:,} bytes); got {self.budget.bytes:,}. "
+            f'Raise memory.budget to at least "{needed}B{unit}" or choose a smaller memory.codec.'
+        )
+
+    def overflow(self, codec: Codec, classes: Classes) -> str | None:
+        """In what way stored classes take more than the budget allows; None if they do not."""
+        sizes = [self.counted(codec, stored.exemplars) for stored in classes.values()]
+        if self.budget.per_class:
+            used, who = max(sizes, default=0), "a class takes"
+        else:
+            used, who = sum(sizes), "its classes take"
+        allowed = self.budget.bytes
+        return f"{who} {used:,} bytes, more than {allowed:,}" if used > allowed else None
+
+    def best(
+        self, codec: Codec, name: str, exemplars: Iterable[Exemplar], share: int
+    ) -> tuple[Exemplar, ...]:
+        """The exemplars of class `name`, best first, up to a share; read only as far as they fit.
+
+        Raises:
+            InputError: The share cannot hold the first.
+        """
+        room, size = share, self.size(codec) or 0
+        kept: list[Exemplar] = []
+        for exemplar in exemplars:
+            needed = self.counted(codec, [exemplar])
+            if needed > room and not kept:
+                raise InputError(
+                    f"the memory must hold one exemplar of class {name!r} ({needed:,} bytes); its "
+                    f"share is {share:,}. Raise memory.budget or choose a smaller memory.codec."
+                )
+            if needed > room:
+                break
+            kept.append(exemplar)
+            room -= needed
+            if size > room:
+                break  # no other fits either, so none is read
+        return tuple(kept)
+
+    def trim(self, codec: Codec, classes: Classes, num_classes: int) -> dict[int, StoredClass]:
+        """The classes within their share, the largest cut first.
+
+        Raises:
+            InputError: A share cannot hold the best exemplar of a class.
+        """
+        share = self.share(codec, classes, num_classes)
+        return {
+            label: StoredClass(one.name, self.best(codec, one.name, one.exemplars, share))
+            for label, one in classes.items()
+        }
+
+    def weaken(
+        self, codec: Codec, classes: Classes, num_classes: int
+    ) -> tuple[Codec, dict[int, StoredClass]]:
+        """The first weaker codec under which no class exceeds its share, or else the weakest.
+
+        Every step starts from what is stored now, so that one change of codec costs one
+        generation of loss, however many steps of quality it takes.
+        """
+        chosen, kept = codec, dict(classes)
+        for weaker in codec.weaker_forms():
+            if self._holds(chosen, kept, num_classes):
+                break
+            chosen, kept = weaker, _recode(classes, codec, weaker)
+        return chosen, kept
+
+    def _holds(self, codec: Codec, classes: Classes, num_classes: int) -> bool:
+        share = self.share(codec, classes, num_classes)
+        if (self.size(codec) or 0) > share:
+            return False
+        return all(self.counted(codec, one.exemplars) <= share for one in classes.values())
+
+
+def water_level(sizes: Iterable[int], num_to_come: int, total: int, step: int) -> int:
+    """Bytes that no class may exceed so that all of `sizes`, and those to come, fit in `total`.
+
+    A class that stays a `step` or more below the level has no more images: it leaves its rest to
+    the others. With `step` the size of an exemplar, classes that are full to less than one more
+    count as full, so that equal classes get floor(total / step / number) exemplars each.
+    """
+    rest = total
+    ascending = sorted(sizes)
+    for index, size in enumerate(ascending):
+        num_sharing = len(ascending) - index + num_to_come
+        if size + step > rest // num_sharing:
+            return rest // num_sharing
+        rest -= size
+    return rest // num_to_come if num_to_come else total
+
+
+def _recode(classes: Classes, source: Codec, target: Codec) -> dict[int, StoredClass]:
+    recoded: dict[int, StoredClass] = {}
+    for label, stored in classes.items():
+        exemplars = tuple(target.recode(exemplar, source) for exemplar in stored.exemplars)
+        for exemplar in exemplars:
+            target.check(exemplar)
+        recoded[label] = StoredClass(stored.name, exemplars)
+    return recoded

@@ -1,0 +1,40 @@
+"""Every codec, at settings that take different paths through it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from remnant.memory import CODECS, Codec, MemoryConfig, build_codec
+
+EXACT: tuple[dict[str, Any], ...] = (
+    {"name": "raw"},
+    {"name": "webp", "lossless": True},
+    {"name": "jpeg-xl", "lossless": True},
+)
+LOSSY: tuple[dict[str, Any], ...] = (
+    {"name": "jpeg"},
+    {"name": "jpeg", "target_psnr": 28, "subsampling": "4:2:0", "weighting": "standard"},
+    {"name": "webp"},
+    {"name": "webp", "target_bytes": 80},
+    {"name": "downscaled"},
+    {"name": "downscaled", "factor": 3, "through": "webp"},
+    {"name": "jpeg-xl"},
+)
+PARTIAL: tuple[dict[str, Any], ...] = (
+    {"name": "patches", "patch_size": 2},
+    {"name": "coded-patches", "patch_size": 2, "through": "jpeg", "positions": "bitmap"},
+    {"name": "coded-patches", "patch_size": 2, "through": "webp", "target_psnr": 30},
+)
+ALL = EXACT + LOSSY + PARTIAL
+
+assert {choice["name"] for choice in ALL} == set(CODECS), "give new codecs a line here"
+
+
+def make_codec(choice: dict[str, Any], shape: tuple[int, int, int]) -> Codec:
+    """The codec of a choice; skips the test where a package that it needs is missing."""
+    if choice["name"] == "jpeg-xl" and find_spec("imagecodecs") is None:
+        pytest.skip("imagecodecs is not installed")
+    return build_codec(MemoryConfig.model_validate({"codec": choice}).codec, shape)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from deflate import DEFLATE
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import pixels
+
+from remnant.contracts import InputError
+from remnant.memory import CODECS, Memory, MemoryConfig
+from remnant.memory.packing import water_level
+
+SMALL = (8, 8, 3)
+SIZE = 8 * 8 * 3
+
+
+def some_images(count: int, seed: int = 0) -> list[np.ndarray]:
+    return [pixels(SMALL, seed + index) for index in range(count)]
+
+
+def remember(memory: Memory, num_images: Sequence[int]) -> None:
+    """What a method does at the end of a task with so many images of each new class."""
+    first = max(memory.labels, default=-1) + 1
+    memory.expect(first + len(num_images))
+    for label, count in enumerate(num_images, start=first):
+        memory.add_class(label, str(label), some_images(count, seed=100 * label))
+
+
+@pytest.fixture
+def deflate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CODECS, "raw", DEFLATE)
+
+
+# -------------------------------------------------------------------------------------- the level
+
+
+def raise_slowly(sizes: list[int], num_to_come: int, total: int) -> int:
+    """Pour byte by byte: the last level at which what all classes take still fits."""
+    level = 0
+    while sum(min(size, level + 1) for size in sizes) + num_to_come * (level + 1) <= total:
+        level += 1
+        if not num_to_come and level >= max(sizes, default=0):
+            break
+    return level
+
+
+@given(st.lists(st.integers(0, 60), max_size=6), st.integers(0, 4), st.integers(1, 200))
+def test_the_level_is_where_slow_pouring_ends(
+    sizes: list[int], num_to_come: int, total: int
+) -> None:
+    level = water_level(sizes, num_to_come, total, step=0)
+    expected = raise_slowly(sizes, num_to_come, total)
+    assert [min(size, level) for size in sizes] == [min(size, expected) for size in sizes]
+    if num_to_come:
+        assert level == expected
+
+
+@given(st.lists(st.integers(0, 30), max_size=6), st.integers(0, 4), st.integers(1, 900))
+def test_classes_cut_to_the_level_of_whole_exemplars_fit(
+    counts: list[int], num_to_come: int, total: int
+) -> None:
+    step = 7
+    level = water_level([step * count for count in counts], num_to_come, total, step)
+    kept = [min(count, level // step) for count in counts]
+    assert step * (sum(kept) + num_to_come * (level // step)) <= total
+    assert level >= total // max(1, len(counts) + num_to_come)
+
+
+@given(st.integers(1, 40), st.integers(0, 40), st.integers(1, 5_000))
+def test_equal_classes_of_equal_exemplars_get_the_published_share(
+    num_stored: int, num_to_come: int, num_exemplars: int
+) -> None:
+    num_classes, step = num_stored + num_to_come, 13
+    share = num_exemplars // num_classes
+    for stored in (share, share + 1, num_exemplars):  # as many as the share, one more, all
+        level = water_level([step * stored] * num_stored, num_to_come, step * num_exemplars, step)
+        assert level // step == share
+
+
+# ---------------------------------------------------------------------------------- total budgets
+
+
+def test_a_fixed_total_of_equal_classes_shrinks_as_published() -> None:
+    memory, counts = Memory(MemoryConfig(budget="200images"), SMALL, seed=0), []
+    for _ in range(10):
+        remember(memory, [30] * 10)
+        assert len(set(memory.counts)) == 1
+        counts.append(memory.counts[0])
+    assert counts == [20, 10, 6, 5, 4, 3, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "counts"),
+    [
+        ([[2, 30, 30]], [2, 9, 9]),  # in 20 images: the first leaves to those after it
+        ([[30, 2, 30]], [6, 2, 12]),  # what is left goes to later classes, evenly
+        ([[30], [2]], [18, 2]),  # and old ones give way by no more than is taken
+        ([[30], [2, 2]], [16, 2, 2]),
+        ([[2, 30], [30]], [2, 9, 9]),
+        ([[30, 30], [30]], [6, 6, 6]),
+        ([[12, 4], [30]], [8, 4, 8]),  # the largest is cut first
+    ],
+)
+def test_what_a_class_does_not_need_is_left_to_others(
+    tasks: list[list[int]], counts: list[int]
+) -> None:
+    memory = Memory(MemoryConfig(budget="20images"), SMALL, seed=0)
+    for task in tasks:
+        remember(memory, task)
+    assert memory.counts == counts
+
+
+def test_the_room_told_is_what_is_stored() -> None:
+    memory = Memory(MemoryConfig(budget="20images"), SMALL, seed=0)
+    memory.expect(3)
+    assert (memory.room(), memory.capacity(3)) == (6, 6)
+    memory.add_class(0, "few", some_images(2))
+    assert (memory.room(), memory.capacity(3)) == (9, 6)
+    assert memory.add_class(1, "many", some_images(30)) == 9
+
+
+def test_a_budget_per_class_is_never_left_to_others() -> None:
+    memory = Memory(MemoryConfig(budget="5images/class"), SMALL, seed=0)
+    remember(memory, [2, 30, 30])
+    assert memory.counts == [2, 5, 5]
+    assert (memory.room(), memory.budget_bytes) == (5, 15 * SIZE)
+
+
+# ------------------------------------------------------------------------------------ varying sizes
+
+
+def flat(count: int) -> list[np.ndarray]:
+    """Images that deflate to 20 bytes or so; noise takes over 200."""
+    return [np.full(SMALL, value, dtype=np.uint8) for value in range(count)]
+
+
+@pytest.mark.usefixtures("deflate")
+def test_a_class_ends_at_the_first_exemplar_that_does_not_fit() -> None:
+    memory = Memory(MemoryConfig(budget="600B/class"), SMALL, seed=0)
+    noise, small = some_images(3), flat(3)
+    assert memory.add_class(0, "mixed", [noise[0], small[0], noise[1], noise[2], small[1]]) == 3
+    rest = memory.budget_bytes - memory.nbytes
+    assert len(memory.codec.encode(small[1], torch.Generator()).payload) < rest < SIZE
+
+
+@pytest.mark.usefixtures("deflate")
+def test_the_last_class_takes_all_that_is_left_of_a_total() -> None:
+    memory = Memory(MemoryConfig(budget="5000B"), SMALL, seed=0)
+    remember(memory, [2, 50, 50])
+    largest = max(len(one.payload) for one in memory.exemplars(2)) + 2
+    assert memory.counts[0] == 2
+    assert memory.budget_bytes - memory.nbytes < largest + 2
+
+
+@pytest.mark.usefixtures("deflate")
+def test_a_share_below_the_best_exemplar_of_an_old_class_is_refused_without_change() -> None:
+    memory = Memory(MemoryConfig(budget="300B"), SMALL, seed=0)
+    memory.add_class(0, "noise", some_images(1))
+    before = memory.digest()
+    with pytest.raises(InputError, match="one exemplar of class 'noise'"):
+        memory.fit_to(2)
+    with pytest.raises(InputError, match="one exemplar of class 'noise'"):
+        memory.add_class(1, "flat", flat(9))
+    assert memory.digest() == before

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from strategies import pixels, smooth
+
+from remnant.contracts import generator
+from remnant.memory import MemoryConfig, build_codec
+from remnant.memory.codecs import CodecConfig
+from remnant.memory.rates import highest_passing, lowest_passing, psnr
+
+SHAPE = (16, 16, 3)
+
+
+def codec_config(**choice: Any) -> CodecConfig:
+    return MemoryConfig.model_validate({"codec": choice}).codec
+
+
+def sizes_and_scores(image: np.ndarray, **choice: Any) -> tuple[int, float]:
+    """Bytes of the payload, and PSNR over the stored pixels."""
+    codec = build_codec(codec_config(**choice), image.shape)
+    exemplar = codec.encode(image, generator(1))
+    decoded, known = codec.decode(exemplar)
+    if known is None:
+        return len(exemplar.payload), psnr(image, decoded)
+    side = image.shape[0] // known.shape[0]
+    is_stored = known.repeat(side, axis=0).repeat(side, axis=1)
+    return len(exemplar.payload), psnr(image[is_stored], decoded[is_stored])
+
+
+def test_psnr_is_ten_times_the_logarithm_of_peak_over_error() -> None:
+    image = np.full((2, 2, 1), 100, dtype=np.uint8)
+    other = image.copy()
+    other[0, 0] = 110  # a mean squared error of 100 / 4
+    assert psnr(image, other) == pytest.approx(20 * np.log10(255 / 5))
+    assert psnr(image, image) == float("inf")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 101))
+def test_both_searches_find_the_edge(edge: int) -> None:
+    assert lowest_passing(lambda quality: quality >= edge) == min(max(edge, 1), 100)
+    assert highest_passing(lambda quality: quality <= edge) == min(max(edge, 1), 100)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sets(st.integers(1, 100), min_size=1))
+def test_what_a_search_finds_passes_even_if_the_test_is_not_monotonic(passing: set[int]) -> None:
+    assert lowest_passing(passing.__contains__) in passing | {100}
+    assert highest_passing(passing.__contains__) in passing | {1}
+
+
+LOSSY = [
+    {"name": "jpeg"},
+    {"name": "webp"},
+    {"name": "coded-patches", "through": "jpeg"},
+    {"name": "coded-patches", "through": "webp"},
+]
+
+
+@pytest.mark.parametrize("choice", LOSSY, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_target_of_psnr_is_reached_with_no_more_bytes_than_the_best_quality(
+    choice: dict[str, Any], seed: int
+) -> None:
+    image = smooth(SHAPE, seed)
+    _, best = sizes_and_scores(image, **choice, quality=100)
+    for target in (24.0, 30.0):
+        size, score = sizes_and_scores(image, **choice, target_psnr=target)
+        assert score >= min(target, best)
+    finest, _ = sizes_and_scores(image, **choice, target_psnr=35.0)
+    assert size <= finest
+
+
+@pytest.mark.parametrize("choice", LOSSY, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_target_of_bytes_is_kept_where_the_lowest_quality_keeps_it(
+    choice: dict[str, Any], seed: int
+) -> None:
+    image = smooth(SHAPE, seed)
+    least, _ = sizes_and_scores(image, **choice, quality=1)
+    for target in (1, 40, 90, 400):
+        size, score = sizes_and_scores(image, **choice, target_bytes=target)
+        assert size <= max(target, least + 1)  # a quality may have to be told by a byte
+    _, worst = sizes_and_scores(image, **choice, quality=1)
+    assert score > worst
+
+
+def test_a_codec_without_a_rate_gets_a_quality() -> None:
+    config = codec_config(name="webp")
+    assert config.model_dump()["quality"] == 75
+    assert MemoryConfig.model_validate({"codec": config.model_dump()}).codec == config
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"name": "jpeg", "quality": 50, "target_psnr": 30}, "quality and target_psnr exclude"),
+        ({"name": "webp", "target_bytes": 50, "target_psnr": 30}, "exclude each other"),
+        ({"name": "webp", "lossless": True, "quality": 50}, "nothing is lost, so quality"),
+        ({"name": "downscaled", "target_bytes": 50}, "nothing is lost, so target_bytes"),
+        ({"name": "webp", "quality": 0}, "greater than or equal to 1"),
+        ({"name": "webp", "quality": 101}, "less than or equal to 100"),
+    ],
+)
+def test_rates_that_contradict_each_other_are_refused(choice: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        codec_config(**choice)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"name": "webp", "quality": 40},
+        {"name": "jpeg", "target_bytes": 120},
+        {"name": "coded-patches", "target_psnr": 28},
+        {"name": "downscaled", "through": "webp"},
+    ],
+    ids=str,
+)
+def test_weaker_codecs_take_fewer_bytes_until_there_is_none(choice: dict[str, Any]) -> None:
+    codec = build_codec(codec_config(**choice), SHAPE)
+    exemplar = codec.encode(smooth(SHAPE, 4), generator(0))
+    sizes = [len(exemplar.payload)]
+    while (weaker := codec.weaker()) is not None:
+        recoded = weaker.recode(exemplar, codec)
+        assert recoded.positions == exemplar.positions
+        codec, exemplar = weaker, recoded
+        codec.check(exemplar)
+        sizes.append(len(exemplar.payload))
+    assert 3 < len(sizes) < 20
+    assert sizes[-1] < sizes[0]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"name": "raw"},
+        {"name": "patches"},
+        {"name": "webp", "lossless": True},
+        {"name": "downscaled"},
+    ],
+    ids=str,
+)
+def test_codecs_that_lose_nothing_have_no_weaker_form(choice: dict[str, Any]) -> None:
+    assert build_codec(codec_config(**choice), SHAPE).weaker() is None
+
+
+def test_noise_and_smooth_images_differ_in_size() -> None:
+    """The pictures of this file are worth coding, or targets would mean nothing."""
+    noisy, _ = sizes_and_scores(pixels(SHAPE, 0), name="webp")
+    plain, _ = sizes_and_scores(smooth(SHAPE, 0), name="webp")
+    assert plain < noisy / 3
