@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from deflate import DEFLATE
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import pixels
 
@@ -49,6 +49,7 @@ def raise_slowly(sizes: list[int], num_to_come: int, total: int) -> int:
 
 
 @given(st.lists(st.integers(0, 60), max_size=6), st.integers(0, 4), st.integers(1, 200))
+@settings(deadline=None)
 def test_the_level_is_where_slow_pouring_ends(
     sizes: list[int], num_to_come: int, total: int
 ) -> None:
@@ -60,6 +61,7 @@ def test_the_level_is_where_slow_pouring_ends(
 
 
 @given(st.lists(st.integers(0, 30), max_size=6), st.integers(0, 4), st.integers(1, 900))
+@settings(deadline=None)
 def test_classes_cut_to_the_level_of_whole_exemplars_fit(
     counts: list[int], num_to_come: int, total: int
 ) -> None:
@@ -71,6 +73,7 @@ def test_classes_cut_to_the_level_of_whole_exemplars_fit(
 
 
 @given(st.integers(1, 40), st.integers(0, 40), st.integers(1, 5_000))
+@settings(deadline=None)
 def test_equal_classes_of_equal_exemplars_get_the_published_share(
     num_stored: int, num_to_come: int, num_exemplars: int
 ) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remnant.contracts import InputError, generator
@@ -31,6 +31,7 @@ def herd_literally(features: np.ndarray, count: int) -> list[int]:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 12), st.integers(1, 30))
+@settings(deadline=None)
 def test_herding_ranks_as_its_literal_definition(
     seed: int, num_images: int, width: int, count: int
 ) -> None:

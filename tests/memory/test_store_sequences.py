@@ -173,4 +173,4 @@ TestAnySequenceOfChanges.settings = settings(max_examples=25, stateful_step_coun
 
 @pytest.mark.slow
 class TestManySequencesOfChanges(AnySequenceOfChanges.TestCase):
-    settings = settings(max_examples=400, stateful_step_count=30, deadline=None)
+    settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
