@@ -8,12 +8,15 @@ import torch
 from small_bimae import SHAPE, make_batch, make_method
 
 from remnant.bench.literal import literal_loss
+from remnant.bench.live_memory import LiveMemory, peak_bytes
 from remnant.bench.overhead import Clock, overhead_fraction
 from remnant.bench.stopwatch import measure
 from remnant.costs import count_flops, train_flops
+from remnant.displays import bench_lines
+from remnant.memory import CODECS
 from remnant.methods.base import World
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
-from remnant.training.processes import TrainingConfig
+from remnant.training.processes import Processes, TrainingConfig
 
 
 def test_the_literal_step_has_the_loss_of_the_fast_one() -> None:
@@ -98,9 +101,57 @@ def test_overhead_is_a_share_of_real_steps(tmp_path: Path) -> None:
     method = BiMAE(config, World((32, 32, 3), (10,), None))
     method.network.classifier.grow(10)
     before = method.network.classifier.weight.detach().clone()
-    share = overhead_fraction(method, TrainingConfig(accelerator="cpu", threads=1), num_steps=2)
+    config = TrainingConfig(accelerator="cpu", threads=1)
+    processes = Processes(config)
+    share = overhead_fraction(method, processes, config, num_steps=2, checkpoint_seconds=0.0)
     assert 0 < share < 1
+    endless = overhead_fraction(method, processes, config, num_steps=2, checkpoint_seconds=1e6)
+    assert endless > 0.99  # a checkpoint counts
     assert not torch.equal(before, method.network.classifier.weight)  # the steps were real
+
+
+_KILO = torch.zeros(256)  # 1,024 bytes
+
+
+def test_live_memory_is_what_is_held_at_once_and_not_what_was_made() -> None:
+    with LiveMemory() as memory:
+        first = _KILO + 1
+        second = first + 1
+        assert (memory.bytes, memory.peak_bytes) == (2048, 2048)
+        del first
+        third = second.view(2, 128).t()  # no memory of its own
+        second += 1
+        assert memory.bytes == 1024
+        del second
+        assert memory.bytes == 1024
+        del third
+        assert (memory.bytes, memory.peak_bytes) == (0, 2048)
+
+
+def test_live_memory_counts_what_is_kept_for_the_backward_pass() -> None:
+    weight = torch.ones(256, requires_grad=True)
+
+    def chain(length: int) -> None:
+        value = weight * 1
+        for _ in range(length):
+            value = value.exp()  # keeps its result
+        value.sum().backward()
+        weight.grad = None
+
+    deep, shallow = (peak_bytes(lambda length=length: chain(length)) for length in (20, 10))
+    assert deep - shallow == 10 * 1024
+    assert deep == peak_bytes(lambda: chain(20))  # the same at every run
+
+
+def test_the_fast_step_takes_little_more_memory_than_the_literal_one() -> None:
+    method, batch = make_method(num_classes=3), make_batch()
+    draw = torch.rand(3, 3, 16)
+    noise = (draw[0], draw[1], draw[2])
+    literal = peak_bytes(
+        lambda: literal_loss(method.network, batch.views, batch.labels, noise).backward()
+    )
+    fast = peak_bytes(lambda: torch.stack([*method.loss(batch).values()]).sum().backward())
+    assert fast < 1.1 * literal
 
 
 @pytest.mark.slow
@@ -115,4 +166,8 @@ def test_the_whole_bench_tells_what_the_documents_promise() -> None:
     assert figures["step_paper"]["gflop_per_image"] <= 3.45
     for key in ("gemm_gflops", "predict_images_per_second", "complete_images_per_second"):
         assert figures[key] > 0
+    assert figures["step_paper"]["peak_memory_over_literal"] < 1.1
+    assert set(figures["codecs"]) == set(CODECS)
+    assert figures["checkpoint"]["megabytes_per_second"] > 0
     assert 0 < figures["overhead_fraction"] < 1
+    assert len(list(bench_lines(figures))) > 10

@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from remnant.contracts import Settings
+from remnant.rand_augment import NUM_DRAWS, rand_augment
 
 
 class AugmentConfig(Settings):
@@ -22,11 +23,18 @@ class AugmentConfig(Settings):
     # "resized-crop-flip" crops while the images are read, at their full size; see `crops_on_read`.
     train: Literal["none", "flip", "crop", "crop-flip", "resized-crop-flip"] = "crop-flip"
     padding: int = Field(default=4, ge=0)  # pixels on each side, for "crop" and "crop-flip" alone
+    # After that, two random changes of colour or shape: rand-m9-mstd0.5-inc1.
+    rand_augment: bool = False
 
     @property
     def crops_on_read(self) -> bool:
         """Training images want `draws` in `Images.read`; those known in part must go without."""
         return self.train == "resized-crop-flip"
+
+    @property
+    def num_draws(self) -> int:
+        """Uniform numbers that `train_views` wants for each image."""
+        return 3 + NUM_DRAWS if self.rand_augment else 3
 
 
 def train_views(
@@ -41,20 +49,20 @@ def train_views(
 
     The border of a crop is black (0 before normalising), as in the usual CIFAR pipeline. An image
     known only in part is flipped, pixels and patch grid together, but not cropped: a crop would
-    tear its patches.
+    tear its patches. Nor does RandAugment touch it, for the same reason.
 
     Args:
         images: uint8 [B, H, W, C].
         is_known: bool [B, GH, GW], or None when all patches are known.
-        draws: Uniform in [0, 1), [B, 3]: row offset, column offset, flip.
+        draws: Uniform in [0, 1), [B, num_draws]: row offset, column offset, flip, RandAugment.
 
     Returns:
         float [B, C, H, W], and bool [B, GH, GW] or None.
     """
     planes = images.permute(0, 3, 1, 2)  # [B, C, H, W]
-    if config.train == "none":
-        return _normalise(planes, mean, std), is_known
     draws = draws.to(images.device)
+    if config.train == "none":
+        return _normalise(_vary(planes, is_known, draws, config, mean), mean, std), is_known
     padding = config.padding if config.train in ("crop", "crop-flip") else 0
     offsets = (draws[:, :2] * (2 * padding + 1)).long()  # [B, 2]
     is_flipped = (draws[:, 2] < 0.5) & (config.train != "crop")  # digits have no mirror images
@@ -62,7 +70,25 @@ def train_views(
         is_whole = is_known.flatten(1).all(dim=1)
         offsets = torch.where(is_whole[:, None], offsets, padding)
         is_known = torch.where(is_flipped[:, None, None], is_known.flip(2), is_known)
-    return _normalise(_crop_and_flip(planes, offsets, is_flipped, padding), mean, std), is_known
+    planes = _crop_and_flip(planes, offsets, is_flipped, padding)
+    return _normalise(_vary(planes, is_known, draws, config, mean), mean, std), is_known
+
+
+def _vary(
+    planes: Tensor,
+    is_known: Tensor | None,
+    draws: Tensor,
+    config: AugmentConfig,
+    mean: Sequence[float],
+) -> Tensor:
+    """Whole images after RandAugment, where that is asked for; the others as they are."""
+    if not config.rand_augment:
+        return planes
+    varied = rand_augment(planes, draws[:, 3:], 255 * torch.tensor(mean))
+    if is_known is None:
+        return varied
+    is_whole = is_known.flatten(1).all(dim=1)
+    return torch.where(is_whole[:, None, None, None], varied, planes)
 
 
 def test_views(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:

@@ -7,8 +7,9 @@ Axes: N images, B images of a batch, H height, W width, C channels, GH x GW patc
 
 from __future__ import annotations
 
+import difflib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -20,6 +21,12 @@ from torch import Tensor, nn
 
 class InputError(ValueError):
     """Something a user chose or supplied cannot be used; the message says what to do."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: ` Did you mean X?`, or nothing."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {matches[0]}?" if matches else ""
 
 
 class Settings(BaseModel):
@@ -144,7 +151,8 @@ class OptimizerConfig(Settings):
     schedule: Literal["constant", "cosine", "steps"] = "constant"
     milestones: tuple[float, ...] = ()  # epochs at which "steps" multiplies by gamma
     gamma: float = Field(default=0.1, gt=0, le=1)
-    warmup_epochs: float = Field(default=0.0, ge=0)  # linear from 0 to lr
+    warmup_epochs: float = Field(default=0.0, ge=0)  # linear from warmup_lr to lr
+    warmup_lr: float = Field(default=0.0, ge=0)
     min_lr: float = Field(default=0.0, ge=0)  # where "cosine" ends
     clip_norm: float | None = Field(default=None, gt=0)  # of all gradients together
     clip_value: float | None = Field(default=None, gt=0)  # of each gradient entry
@@ -161,6 +169,9 @@ class Schedule(Settings):
     steps_from: Literal["all", "new"] = "all"
     # "union": new data and replay shuffled together; "balanced": every class equally often.
     sampling: Literal["union", "balanced"] = "union"
+    # Each image drawn is shown so many times in a row, augmented anew: repeated augmentation.
+    # Epochs stay as long, so that each shows so many times fewer images.
+    views_per_image: int = Field(default=1, ge=1)
 
 
 @dataclass(frozen=True)

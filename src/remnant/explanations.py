@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from remnant.contracts import Settings
+from remnant.contracts import Settings, nearest
 from remnant.methods import METHODS, MethodConfig
 
 # By pydantic's name of the error: what must hold. Limits stand in for the braces.
@@ -33,12 +32,6 @@ _MUSTS = {
     "model_type": "be a group of settings; set them one by one, as in {place}.KEY=VALUE",
     "model_attributes_type": "be a group of settings; set them one by one, as in {place}.KEY=VALUE",
 }
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """` Did you mean X?`, or nothing."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {matches[0]}?" if matches else ""
 
 
 def explain(error: ValidationError, model: type[Settings], values: Any) -> str:

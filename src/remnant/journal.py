@@ -18,9 +18,10 @@ import torch
 import remnant
 from remnant import metrics
 from remnant.config import RunConfig
-from remnant.data import facts as dataset_facts
+from remnant.data import DATASETS
 from remnant.files import read_archive, write_archive, write_json
 from remnant.stream import TaskStream
+from remnant.training.processes import TrainingConfig, acceleration_of
 from remnant.training.trainer import StepReport
 
 _PACKAGES = (
@@ -34,8 +35,8 @@ _PACKAGES = (
 )
 
 
-def write_environment(folder: Path) -> None:
-    """Versions, machine and commit, before training starts."""
+def write_environment(folder: Path, training: TrainingConfig) -> None:
+    """Versions, machine, what is used of it, and commit, before training starts."""
     write_json(
         folder / "environment.json",
         {
@@ -50,6 +51,7 @@ def write_environment(folder: Path) -> None:
             "accelerators": [
                 torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
             ],
+            "acceleration": asdict(acceleration_of(training)),
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         },
     )
@@ -86,6 +88,8 @@ class Progress:
     train_seconds: float = 0.0
     task_seconds: float = 0.0  # of the task under way
     seconds_per_task: list[float] = field(default_factory=list)
+    parameters_per_task: list[int] = field(default_factory=list)  # after each task
+    predict_flops_per_task: list[int] = field(default_factory=list)  # per image
     working_bytes: int = 0  # of the last task's replay, beside the memory
 
     def to_json(self) -> dict[str, Any]:
@@ -175,7 +179,7 @@ def write_result(
     predictions = read_predictions(folder, num_tasks_done)
     order = config.stream.order
     if order == "default" and config.stream.task_classes is None:
-        order = dataset_facts(config.data).default_order
+        order = DATASETS[config.data.dataset].default_order
     result = {
         "recipe": config.recipe,
         "method": config.method.name,
@@ -191,6 +195,8 @@ def write_result(
             progress.train_images / max(progress.train_seconds, 1e-9), 2
         ),
         "seconds_per_task": [round(seconds, 3) for seconds in progress.seconds_per_task],
+        "parameters_per_task": progress.parameters_per_task,
+        "predict_flops_per_task": progress.predict_flops_per_task,
         "finished": False,
     }
     write_json(folder / "result.json", result)

@@ -11,7 +11,7 @@ from remnant.data import DATASETS, DataConfig, data_root, facts
 
 
 def test_unknown_dataset_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ValidationError, match='Did you mean "cifar100"'):
+    with pytest.raises(ValidationError, match=r"Did you mean cifar100\?"):
         DataConfig(dataset="cifar-100")
 
 

@@ -76,6 +76,17 @@ def test_large_jpeg_is_decoded_reduced_and_looks_the_same(
     assert np.abs(reduced.astype(int) - full.astype(int)).mean() < 1.5
 
 
+@pytest.mark.parametrize("draw", [DRAW, (0.0, 0.1, 0.4, 0.9), (0.999, 0.5, 0.0, 0.0)])
+def test_crop_of_an_ordinary_jpeg_is_that_of_its_whole_decode(
+    draw: tuple[float, ...], tmp_path: Path
+) -> None:
+    """At 500 px a crop of 224 never has pixels to spare, so nothing is decoded reduced."""
+    textured(500, 375).save(tmp_path / "a.jpg")
+    with Image.open(tmp_path / "a.jpg") as whole:
+        expected = resized_crop(np.asarray(whole), draw, (224, 224))
+    assert np.array_equal(decode_file(tmp_path / "a.jpg", 224, draw), expected)
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("draw", [None, DRAW], ids=["test", "random"])
 def test_pictures_are_turned_upright_before_they_are_framed(

@@ -277,7 +277,7 @@ def test_datasets_without_a_download_say_so(tmp_path: Path) -> None:
         get_dataset("imagenet-full", str(tmp_path))
     with pytest.raises(InputError, match="your own images"):
         get_dataset("folder", str(tmp_path))
-    with pytest.raises(InputError, match='Did you mean "cifar10"'):
+    with pytest.raises(InputError, match=r"Did you mean cifar10\?"):
         get_dataset("cifar1", str(tmp_path))
 
 

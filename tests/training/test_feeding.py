@@ -26,9 +26,11 @@ def make_feeder(
     train: Train = "crop-flip",
     batch_size: int = 7,
     partial_view_ratio: float = 1.0,
+    has_pinned_memory: bool = False,
 ) -> Feeder:
     phase = Phase("train", data, schedule(2, batch_size), (), replay, partial_view_ratio)
-    return Feeder(phase, Look(AugmentConfig(train=train, padding=2), MEAN, STD), 5, CPU)
+    look = Look(AugmentConfig(train=train, padding=2), MEAN, STD)
+    return Feeder(phase, look, 5, CPU, has_pinned_memory=has_pinned_memory)
 
 
 def all_batches(feeder: Feeder, num_parts: int = 1) -> list[list[Batch]]:
@@ -144,6 +146,25 @@ def test_reading_ahead_yields_the_same_batches_and_leaves_no_thread(train: Train
     for (expected,), (found,) in zip(eager, ahead, strict=True):
         assert torch.equal(expected.views, found.views)
         assert torch.equal(expected.ids, found.ids)
+    assert feeding_threads() == []
+
+
+def test_pinned_rows_are_read_ahead_and_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def pin(tensor: torch.Tensor) -> torch.Tensor:
+        threads.append(threading.current_thread().name)
+        return tensor.clone()
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)  # the real one wants a CUDA driver
+    data, replay = make_set(2, 6, size=8), half_known(make_set(2, 4, size=8, first_id=50))
+    plain = all_batches(make_feeder(data, replay))
+    assert threads == []
+    pinned = all_batches(make_feeder(data, replay, has_pinned_memory=True))
+    assert {name.startswith("remnant-feed") for name in threads} == {True}
+    for (expected,), (found,) in zip(plain, pinned, strict=True):
+        for name in ("views", "labels", "ids", "is_replay", "is_known"):
+            assert torch.equal(getattr(expected, name), getattr(found, name))
     assert feeding_threads() == []
 
 

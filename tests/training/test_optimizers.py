@@ -64,6 +64,7 @@ def train(network: nn.Module, optimizer: torch.optim.Optimizer, steps: range) ->
         optimizer.step()
 
 
+@pytest.mark.parametrize("is_fused", [True, False])
 @pytest.mark.parametrize("decay_norms_and_biases", [True, False])
 @pytest.mark.parametrize(
     "settings",
@@ -75,13 +76,13 @@ def train(network: nn.Module, optimizer: torch.optim.Optimizer, steps: range) ->
     ],
 )
 def test_an_optimiser_goes_on_bit_for_bit_from_its_tensors(
-    settings: dict[str, Any], decay_norms_and_biases: bool
+    settings: dict[str, Any], decay_norms_and_biases: bool, is_fused: bool
 ) -> None:
     config = OptimizerConfig(
         lr=0.01, weight_decay=0.1, decay_norms_and_biases=decay_norms_and_biases, **settings
     )
     straight = make_network()
-    optimizer = build_optimizer(config, list(straight.parameters()))
+    optimizer = build_optimizer(config, list(straight.parameters()), is_fused=is_fused)
     train(straight, optimizer, range(5))
     saved = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizer).items()}
     weights = {name: tensor.clone() for name, tensor in straight.state_dict().items()}
@@ -89,11 +90,22 @@ def test_an_optimiser_goes_on_bit_for_bit_from_its_tensors(
 
     resumed = make_network()
     resumed.load_state_dict(weights)
-    fresh = build_optimizer(config, list(resumed.parameters()))
+    fresh = build_optimizer(config, list(resumed.parameters()), is_fused=is_fused)
     load_optimizer_tensors(fresh, saved)
     train(resumed, fresh, range(5, 9))
     for expected, found in zip(straight.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(expected, found)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_a_fused_optimiser_makes_the_same_steps_up_to_rounding(name: Any) -> None:
+    config = OptimizerConfig(name=name, lr=0.01, weight_decay=0.1)
+    networks = [make_network() for _ in range(2)]
+    for network, is_fused in zip(networks, (False, True), strict=True):
+        optimizer = build_optimizer(config, list(network.parameters()), is_fused=is_fused)
+        train(network, optimizer, range(4))
+    for plain, fused in zip(*(network.parameters() for network in networks), strict=True):
+        torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-6)
 
 
 def test_norms_and_biases_can_go_without_decay() -> None:

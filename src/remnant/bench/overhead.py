@@ -16,13 +16,11 @@ from torch.optim.optimizer import (
 )
 
 from remnant.augment import AugmentConfig
-from remnant.contracts import ArrayImages, ImageSet, Phase, Task
+from remnant.contracts import ArrayImages, ImageSet, Task
 from remnant.journal import EventLog, Progress
 from remnant.methods.base import Method
-from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.feeding import Look
 from remnant.training.processes import Processes, TrainingConfig
-from remnant.training.state import training_state
 from remnant.training.trainer import Trainer
 
 
@@ -50,11 +48,15 @@ class Clock:
         return run
 
 
-def overhead_fraction(method: Method, config: TrainingConfig, num_steps: int) -> float:
+def overhead_fraction(
+    method: Method,
+    processes: Processes,
+    config: TrainingConfig,
+    num_steps: int,
+    checkpoint_seconds: float,
+) -> float:
     """Over `num_steps` real steps of the trainer, with one checkpoint amortised."""
     clock = Clock()
-    processes = Processes(config)
-    processes.backward = clock.timed(processes.backward)
     look = Look(AugmentConfig(), (0.5,) * 3, (0.25,) * 3)
     trainer = Trainer(processes, look, seed=0)
     task = _task(num_steps * method.config.first.batch_size)
@@ -64,29 +66,18 @@ def overhead_fraction(method: Method, config: TrainingConfig, num_steps: int) ->
         register_optimizer_step_pre_hook(clock.start),
         register_optimizer_step_post_hook(clock.stop),
     ]
+    backward, processes.backward = processes.backward, clock.timed(processes.backward)
     with tempfile.TemporaryDirectory() as name:
         log = EventLog(Path(name), Progress(), config.log_every_steps)
         began = time.perf_counter()
         trainer.fit(method, task, replace(phase, players=players), watchers=(log,))
         total = time.perf_counter() - began
         log.close()
-        checkpoint = checkpoint_seconds(method, phase, Path(name))
+    processes.backward = backward
     for hook in hooks:
         hook.remove()
-    amortised = checkpoint * num_steps / config.checkpoint_every_steps
+    amortised = checkpoint_seconds * num_steps / config.checkpoint_every_steps
     return (total - clock.seconds + amortised) / (total + amortised)
-
-
-def checkpoint_seconds(method: Method, phase: Phase, folder: Path) -> float:
-    """Of writing network and optimiser once, as in the middle of a phase."""
-    moved = [parameter for player in phase.players for parameter in player.parameters]
-    optimizer = torch.optim.Adam(moved)
-    for parameter in moved:
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    began = time.perf_counter()
-    Checkpoints(folder).save(Point(0, 0, 1), training_state(method, [optimizer]), {})
-    return time.perf_counter() - began
 
 
 def _task(num_images: int) -> Task:

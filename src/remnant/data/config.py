@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
 from pydantic import Field, field_validator, model_validator
 
-from remnant.contracts import InputError, Settings
+from remnant.contracts import InputError, Settings, nearest
 from remnant.data.catalogue import DATASETS
 
 
@@ -46,8 +45,7 @@ def known_name(name: str) -> str:
     """`name` if it is a data set; else an InputError that names the nearest one."""
     if name in DATASETS:
         return name
-    near = difflib.get_close_matches(name, DATASETS, n=1)
-    hint = f' Did you mean "{near[0]}"?' if near else ""
+    hint = nearest(name, DATASETS)
     raise InputError(f'dataset must be one of {", ".join(DATASETS)}; got "{name}".{hint}')
 
 

@@ -20,7 +20,7 @@ from remnant.augment import AugmentConfig, train_views
 from remnant.contracts import Batch, ImageSet, Phase, derive_seed, generator
 from remnant.training.sampling import Sampler
 
-_BATCHES_AHEAD = 3  # of lazily decoded images
+_BATCHES_AHEAD = 3  # where reading takes long, or copying does
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,33 @@ class Rows:
     is_replay: Tensor
     is_known: Tensor | None
 
+    def pin(self) -> Rows:
+        """The same in memory that a device can copy from while it computes."""
+        return Rows(
+            self.images.pin_memory(),
+            self.labels.pin_memory(),
+            self.ids,  # stay on the CPU
+            self.is_replay.pin_memory(),
+            None if self.is_known is None else self.is_known.pin_memory(),
+        )
+
 
 class Feeder:
-    """The batches of one phase."""
+    """The batches of one phase.
 
-    def __init__(self, phase: Phase, look: Look, seed: int, device: torch.device) -> None:
+    Args:
+        has_pinned_memory: Rows are read ahead, and put where `device` copies from unattended.
+    """
+
+    def __init__(
+        self,
+        phase: Phase,
+        look: Look,
+        seed: int,
+        device: torch.device,
+        *,
+        has_pinned_memory: bool = False,
+    ) -> None:
         self._sets = [phase.data] if phase.replay is None else [phase.data, phase.replay]
         labels = torch.cat([part.labels for part in self._sets])
         self.sampler = Sampler(
@@ -57,6 +79,7 @@ class Feeder:
         self._look = look
         self._seed = seed
         self._device = device
+        self._has_pinned_memory = has_pinned_memory
 
     def batches(
         self, steps: range, parts: range, num_parts: int
@@ -80,9 +103,11 @@ class Feeder:
         self, steps: range, bounds: Callable[[int], list[int]]
     ) -> Generator[Rows, None, None]:
         def read(step: int) -> Rows:
-            return self._read(step, slice(bounds(step)[0], bounds(step)[-1]))
+            rows = self._read(step, slice(bounds(step)[0], bounds(step)[-1]))
+            return rows.pin() if self._has_pinned_memory else rows
 
-        if not any(part.images.is_lazy for part in self._sets):
+        is_lazy = any(part.images.is_lazy for part in self._sets)
+        if not is_lazy and not self._has_pinned_memory:
             yield from map(read, steps)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="remnant-feed") as pool:
@@ -120,7 +145,7 @@ class Feeder:
         here = slice(rows.start - first, rows.stop - first)
         move = partial(torch.Tensor.to, device=self._device, non_blocking=True)
         known = None if read.is_known is None else move(read.is_known[here])
-        draws = move(self._draw(step, rows, "augment", 3))
+        draws = move(self._draw(step, rows, "augment", self._look.augment.num_draws))
         views, known = train_views(
             move(read.images[here]),
             known,

@@ -12,9 +12,12 @@ from remnant.contracts import OptimizerConfig
 
 
 def build_optimizer(
-    config: OptimizerConfig, parameters: Sequence[nn.Parameter]
+    config: OptimizerConfig, parameters: Sequence[nn.Parameter], *, is_fused: bool = False
 ) -> torch.optim.Optimizer:
-    """A fresh optimiser; vectors (norms and biases) can be exempt from weight decay."""
+    """A fresh optimiser; vectors (norms and biases) can be exempt from weight decay.
+
+    Fused, it updates every parameter in one pass over memory; else in one pass per operation.
+    """
     groups = [{"params": list(parameters), "weight_decay": config.weight_decay}]
     if not config.decay_norms_and_biases:
         matrices = [parameter for parameter in parameters if parameter.ndim > 1]
@@ -23,10 +26,11 @@ def build_optimizer(
             {"params": matrices, "weight_decay": config.weight_decay},
             {"params": vectors, "weight_decay": 0.0},
         ]
+    how = {"fused": is_fused, "foreach": not is_fused}
     if config.name == "sgd":
-        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, foreach=True)
+        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, **how)
     kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
-    return kind(groups, lr=config.lr, betas=config.betas, foreach=True)
+    return kind(groups, lr=config.lr, betas=config.betas, **how)
 
 
 def learning_rate(
@@ -35,7 +39,8 @@ def learning_rate(
     """The rate of one step: linear warm-up, then constant, cosine to `min_lr`, or milestones."""
     warmup = config.warmup_epochs * steps_per_epoch
     if step < warmup:
-        return config.lr * (step + 1) / (warmup + 1)
+        rise = (config.lr - config.warmup_lr) * (step + 1) / (warmup + 1)
+        return config.warmup_lr + rise
     if config.schedule == "cosine":
         progress = (step - warmup) / max(1.0, num_steps - warmup)
         return config.min_lr + (config.lr - config.min_lr) * 0.5 * (

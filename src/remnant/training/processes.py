@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -16,6 +16,13 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from remnant.contracts import InputError, Settings
+from remnant.training.acceleration import (
+    Acceleration,
+    choose_acceleration,
+    compiled_blocks,
+    find_hardware,
+)
+from remnant.training.allocator import keep_freed_memory
 
 _PARENT = "REMNANT_PARENT"  # environment variable: the process that started this one
 _TERMS_BYTES = 2048  # of the loss terms of one step, as processes tell one another
@@ -29,6 +36,10 @@ class TrainingConfig(Settings):
     num_nodes: int = Field(default=1, ge=1)
     # "auto": bf16-mixed where the hardware has it (CUDA), else 32-true; on CPUs bf16 is far slower
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
+    tf32: bool = False  # CUDA: faster float32 products of fewer digits
+    # torch.compile for the blocks of a network; "auto": on CUDA, as CPUs gain nothing. It cannot
+    # be differentiated twice: a method with a meta step needs "off".
+    compile: Literal["auto", "on", "off"] = "auto"
     accumulate: int = Field(default=1, ge=1)  # parts of a batch that are worked off one by one
     threads: int | None = Field(default=None, ge=1)  # per process; None: all cores, shared out
     checkpoint_every_steps: int = Field(default=500, ge=1)
@@ -46,19 +57,14 @@ class Processes:
         # Fabric takes two seconds to import: only those who train pay.
         from lightning_fabric import Fabric
 
-        accelerator = self._check_accelerator(config.accelerator, config.devices)
-        precision = config.precision
-        if precision == "auto":
-            has_bf16 = accelerator == "cuda" and torch.cuda.is_bf16_supported()
-            precision = "bf16-mixed" if has_bf16 else "32-true"
-        self.precision = precision
+        self.acceleration = acceleration_of(config)
         is_many = config.devices * config.num_nodes > 1
         _check_launcher(config)
         self._fabric = Fabric(
-            accelerator=accelerator,
+            accelerator=self.acceleration.accelerator,
             devices=config.devices,
             num_nodes=config.num_nodes,
-            precision=precision,
+            precision=self.acceleration.precision,
             strategy="ddp" if is_many else "auto",
         )
         if is_many:
@@ -69,26 +75,12 @@ class Processes:
         shared_out = _THREADS_ASKED_FOR or max(1, (os.cpu_count() or 1) // config.devices)
         torch.set_num_threads(config.threads or shared_out)
         self.threads = torch.get_num_threads()
+        if self.acceleration.accelerator == "cpu":
+            keep_freed_memory()
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
-
-    @staticmethod
-    def _check_accelerator(name: str, devices: int) -> str:
-        has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
-        if name == "auto":
-            name = "cuda" if has_cuda else "mps" if has_mps else "cpu"
-        if (name == "cuda" and not has_cuda) or (name == "mps" and not has_mps):
-            raise InputError(
-                f"training.accelerator={name} needs a device that torch cannot find here. Use "
-                "--accelerator cpu, or install a torch built for it."
-            )
-        available = {"cuda": torch.cuda.device_count(), "mps": 1}.get(name, devices)
-        if devices > available:
-            raise InputError(
-                f"training.devices must be at most the {available} that {name} has here; got "
-                f"{devices}. Use --devices {available}, or --accelerator cpu."
-            )
-        return name
+        torch.backends.cudnn.allow_tf32 = self.acceleration.tf32
+        torch.set_float32_matmul_precision("high" if self.acceleration.tf32 else "highest")
 
     @property
     def device(self) -> torch.device:
@@ -117,6 +109,10 @@ class Processes:
 
     def autocast(self) -> AbstractContextManager[None]:
         return self._fabric.autocast()
+
+    def compiled(self, method: nn.Module) -> AbstractContextManager[None]:
+        """While a phase is trained: its network as compiled code, where that is chosen."""
+        return compiled_blocks(method) if self.acceleration.compiled_blocks else nullcontext()
 
     def backward(self, loss: Tensor) -> None:
         self._fabric.backward(loss)
@@ -194,6 +190,16 @@ class Processes:
         summed = self._fabric.all_reduce(value, reduce_op="sum")
         assert isinstance(summed, Tensor), "a tensor sums to a tensor"
         return summed
+
+
+def acceleration_of(config: TrainingConfig) -> Acceleration:
+    """What a run with these settings uses of this machine.
+
+    Raises:
+        InputError: The accelerator asked for is not there.
+    """
+    hardware = find_hardware(config.accelerator, config.devices)
+    return choose_acceleration(hardware, config.precision, config.compile, config.tf32)
 
 
 def is_main_process() -> bool:

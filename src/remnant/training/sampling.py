@@ -2,7 +2,8 @@
 
 Draws are numbered through the whole phase. With "union" sampling draw k is position k of an
 endless row of fresh shuffles of all images; with "balanced" sampling the classes take turns (in
-a fresh order each round) and each class has such a row of its own.
+a fresh order each round) and each class has such a row of its own. With several views per image
+every draw is repeated so often before the next one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Sampler:
         self.draws_per_epoch = num_new if schedule.steps_from == "new" else len(labels)
         self.steps_per_epoch = max(1, -(-self.draws_per_epoch // schedule.batch_size))
         self.num_steps = self.steps_per_epoch * schedule.epochs
+        self._views_per_image = schedule.views_per_image
         self._rows = [EndlessRow(everything, seed, "all")]
         self._turns = None
         if schedule.sampling == "balanced":
@@ -36,7 +38,13 @@ class Sampler:
 
     def positions(self, step: int) -> Tensor:
         """The images of one step: int64 [B]."""
-        start, stop = self._draws(step)
+        (start, stop), repeats = self._draws(step), self._views_per_image
+        first = start // repeats
+        shown = self._between(first, -(-stop // repeats)).repeat_interleave(repeats)
+        return shown[start - first * repeats : stop - first * repeats]
+
+    def _between(self, start: int, stop: int) -> Tensor:
+        """Draws `start` to `stop` - 1, each once."""
         if self._turns is None:
             return self._rows[0].between(start, stop)
         chosen = self._turns.between(start, stop).tolist()

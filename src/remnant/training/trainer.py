@@ -99,9 +99,17 @@ class Trainer:
         """Optimise one phase, from its beginning or from a step saved earlier."""
         self.processes.prepare(method)
         seed = derive_seed(self._seed, "fit", task.index, phase.name)
-        feeder = Feeder(phase, self._look, seed, self.processes.device)
+        means = self.processes.acceleration
+        feeder = Feeder(
+            phase,
+            self._look,
+            seed,
+            self.processes.device,
+            has_pinned_memory=means.pinned_memory,
+        )
         optimizers = [
-            build_optimizer(player.optimizer, player.parameters) for player in phase.players
+            build_optimizer(player.optimizer, player.parameters, is_fused=means.fused_optimizers)
+            for player in phase.players
         ]
         first, last = phase.epochs or (0, phase.schedule.epochs)
         start, stop = (epoch * feeder.sampler.steps_per_epoch for epoch in (first, last))
@@ -111,7 +119,11 @@ class Trainer:
         loop = _Loop(self, method, task, phase, feeder, optimizers, seed)
         steps = range(start, stop)
         # Closing stops the thread that reads ahead, whoever raises.
-        with only_moving(method, phase), closing(loop.batches(steps)) as batches:
+        with (
+            only_moving(method, phase),
+            self.processes.compiled(method),
+            closing(loop.batches(steps)) as batches,
+        ):
             method.train()
             for report in loop.run(steps, batches):
                 done = report.step + 1
