@@ -16,7 +16,7 @@ import torch
 import remnant
 from remnant import metrics
 from remnant.config import RunConfig, load_config
-from remnant.contracts import InputError, Phase, Task, derive_seed
+from remnant.contracts import InputError, Task
 from remnant.costs import predict_flops
 from remnant.data import facts as dataset_facts
 from remnant.data import load_dataset
@@ -29,15 +29,14 @@ from remnant.files import (
     write_json,
 )
 from remnant.journal import EventLog, Progress, write_environment, write_predictions, write_result
-from remnant.memory import Memory
-from remnant.methods import METHODS, Method, World
+from remnant.learning import TaskLoop, build_method, load_standing_state, standing_state
 from remnant.pictures import draw_memory, read_scores, save_reconstructions
 from remnant.reports import write_report
 from remnant.stream import TaskStream, resolve_tasks
-from remnant.training.checkpoints import Checkpoints, Point, phase_end
+from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.feeding import Look
 from remnant.training.processes import Processes, is_main_process
-from remnant.training.state import Arrays, load_method_state, method_state
+from remnant.training.state import Arrays
 from remnant.training.trainer import Trainer, Watcher
 
 
@@ -52,7 +51,7 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
     with _new_folder(folder):
         if is_main_process():
             write_json(folder / "config.json", config.model_dump(mode="json"))
-            write_environment(folder)
+            write_environment(folder, config.training)
         experiment = Experiment(config, folder, watchers)
     with _only_writer(folder):
         return experiment.carry_out()
@@ -78,7 +77,7 @@ def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> dict[str, Any
         if is_main_process():
             remove_temporary_files(folder)
             if not (folder / "environment.json").exists():
-                write_environment(folder)
+                write_environment(folder, config.training)
         return Experiment(config, folder, watchers).carry_out()
 
 
@@ -101,17 +100,6 @@ def check_plan(config: RunConfig) -> list[list[int]]:
     with torch.device("meta"):
         build_method(config, (size, size, known.channels), [len(task) for task in tasks])
     return tasks
-
-
-def build_method(
-    config: RunConfig, image_shape: tuple[int, int, int], task_sizes: list[int]
-) -> Method:
-    memory = None
-    if config.memory is not None:
-        seed = derive_seed(config.seed, "memory")
-        memory = Memory(config.memory, image_shape, seed, num_classes=sum(task_sizes))
-    torch.manual_seed(derive_seed(config.seed, "weights"))
-    return METHODS[config.method.name](config.method, World(image_shape, tuple(task_sizes), memory))
 
 
 class Experiment:
@@ -139,6 +127,9 @@ class Experiment:
             checkpoint_every_steps=config.training.checkpoint_every_steps,
         )
         self._checkpoints = Checkpoints(folder / "checkpoint")
+        self._loop = TaskLoop(
+            self._method, self._trainer, self._checkpoints, config.seed, self._save
+        )
         self._watchers = watchers if self._processes.is_first else ()
         self._progress = Progress()
         self._log: EventLog | None = None
@@ -155,67 +146,31 @@ class Experiment:
                 task = self._stream[index]
                 self._task_began = time.perf_counter() - self._progress.task_seconds
                 self._learn(task, point if point.task == index else Point(index), events)
-                self._remember(task)
                 self._progress.seconds_per_task.append(time.perf_counter() - self._task_began)
+                self._count_costs()
                 self._evaluate(task)
                 self._note_task_end(task, events)
-                self._save(Point(index + 1), method_state(self._method))
+                self._save_start(index + 1)
         if self._processes.is_first:
             result = self._finish()
         self._processes.barrier()
         return result
 
-    # ----------------------------------------------------------------------------- one task's verbs
+    # ----------------------------------------------------------------------------- one task's steps
 
     def _learn(self, task: Task, point: Point, events: EventLog | None) -> None:
-        """Begin the task and run its phases, passing those that `point` has behind it."""
         if point.is_start and events is not None:
             events.write("task_begin", task=task.index, class_names=list(task.class_names))
-        method, reader = self._method.eval(), self._trainer.reader
-        self._seed("begin", task)
-        method.begin_task(task, reader)
-        self._progress.working_bytes = method.working_bytes
-        self._processes.prepare(method)
-        for index, phase in enumerate(self._phases(task)):
-            here = Point(task.index, index)
-            if point >= phase_end(task.index, index):
-                arrays, _ = self._checkpoints.load(phase_end(task.index, index))
-                load_method_state(method, arrays)
-                continue
-            self._fit(task, phase, here, point if point > here else None, events)
-            self._save(phase_end(task.index, index), method_state(method))
-
-    def _phases(self, task: Task) -> Iterator[Phase]:
-        """The method's phases, with the random numbers between two of them fixed."""
-        phases = self._method.phases(task, self._trainer.reader)
-        for index in range(1_000_000):
-            self._seed("between", task, index)
-            phase = next(phases, None)
-            if phase is None:
-                return
-            yield phase
-
-    def _fit(
-        self, task: Task, phase: Phase, here: Point, resumed: Point | None, events: EventLog | None
-    ) -> None:
-        resume_from = None
-        if resumed is not None:
-            arrays, _ = self._checkpoints.load(resumed)
-            resume_from = (int(resumed.step), arrays)
         watchers = self._watchers if events is None else (events, *self._watchers)
+        self._loop.learn(task, point, watchers)
+        self._progress.working_bytes = self._method.working_bytes
 
-        def save(step: int, arrays: Arrays) -> None:
-            self._save(Point(here.task, here.phase, step), arrays)
-
-        self._trainer.fit(
-            self._method, task, phase, watchers=watchers, resume_from=resume_from, save=save
-        )
-
-    def _remember(self, task: Task) -> None:
-        self._seed("end", task)
-        self._method.eval().end_task(task, self._trainer.reader)
-        if self._method.memory is not None:
-            self._processes.check_same(self._method.memory.digest(), "memory")
+    def _count_costs(self) -> None:
+        """What the network has come to: networks may grow with the tasks, and be pruned."""
+        parameters = sum(parameter.numel() for parameter in self._method.parameters())
+        self._progress.parameters_per_task.append(parameters)
+        flops = predict_flops(self._method, self._image_shape)
+        self._progress.predict_flops_per_task.append(flops)
 
     def _evaluate(self, task: Task) -> None:
         tests = self._stream.seen_tests(task)
@@ -253,10 +208,7 @@ class Experiment:
             method.grow(self._stream[index])
         if point.task > 0:
             arrays, metadata = self._checkpoints.load(Point(point.task))
-            load_method_state(method, arrays)
-            if method.memory is not None:
-                stored = _under("memory/", arrays)
-                method.memory = Memory.from_arrays(stored, metadata["memory"], str(self._folder))
+            load_standing_state(method, arrays, metadata.get("memory"), str(self._folder))
         self._processes.prepare(method.eval())
         if point != Point(0):
             _, metadata = self._checkpoints.load(point)
@@ -274,20 +226,18 @@ class Experiment:
             "config": hashlib.sha256(text.encode()).hexdigest(),
         }
 
-    def _save(self, point: Point, arrays: Arrays) -> None:
+    def _save_start(self, task_index: int) -> None:
+        arrays, memory = standing_state(self._method)
+        self._save(Point(task_index), arrays, {"memory": memory})
+
+    def _save(self, point: Point, arrays: Arrays, more: dict[str, Any] | None = None) -> None:
         if self._processes.is_first:
             elapsed = time.perf_counter() - self._task_began
             self._progress.task_seconds = 0.0 if point.is_start else elapsed
             if self._log is not None:
                 self._log.sync()
-            metadata: dict[str, Any] = {
-                "origin": self._origin(),
-                "progress": self._progress.to_json(),
-            }
-            if point.is_start and self._method.memory is not None:
-                stored, metadata["memory"] = self._method.memory.state_arrays()
-                arrays |= {f"memory/{name}": array for name, array in stored.items()}
-            self._checkpoints.save(point, arrays, metadata)
+            metadata = {"origin": self._origin(), "progress": self._progress.to_json()}
+            self._checkpoints.save(point, arrays, metadata | (more or {}))
         self._processes.barrier()
 
     @contextmanager
@@ -302,9 +252,6 @@ class Experiment:
         finally:
             log.close()
             self._log = None
-
-    def _seed(self, purpose: str, task: Task, index: int = 0) -> None:
-        torch.manual_seed(derive_seed(self._config.seed, purpose, task.index, index))
 
     # --------------------------------------------------------------------------------- what is told
 
@@ -325,8 +272,8 @@ class Experiment:
 
     def _write_result(self, num_tasks_done: int, more: dict[str, Any]) -> dict[str, Any]:
         facts = {
-            "parameters": sum(parameter.numel() for parameter in self._method.parameters()),
-            "flops_per_image": {"predict": predict_flops(self._method, self._image_shape)},
+            "parameters": self._progress.parameters_per_task[-1],
+            "flops_per_image": {"predict": self._progress.predict_flops_per_task[-1]},
             "memory": self._memory_facts(),
             **more,
         }
@@ -399,14 +346,6 @@ def _check_origin(saved: dict[str, str], now: dict[str, str], folder: Path) -> N
             f"the config or the data of {folder} changed since its last checkpoint. Put back what "
             "it was, or run its config.json into a new folder."
         )
-
-
-def _under(prefix: str, arrays: Arrays) -> Arrays:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def _density(folder: Path) -> dict[str, Any]:
