@@ -13,8 +13,8 @@ import remnant
 from remnant.config import RunConfig
 from remnant.contracts import Schedule
 from remnant.data import DATASETS
+from remnant.estimates import estimate
 from remnant.methods import METHODS
-from remnant.planner import estimate
 from remnant.recipes import RECIPES, describe_recipe, load_recipe
 
 SCALES = ("mini",)
@@ -75,14 +75,31 @@ def test_every_recipe_can_be_shown_without_data(
 ) -> None:
     monkeypatch.setenv("REMNANT_DATA", str(tmp_path))
     # Counting the arithmetic at 224 px takes seconds and is not what is claimed here.
-    monkeypatch.setattr("remnant.planner.train_flops", lambda *_: 3)
-    monkeypatch.setattr("remnant.planner.predict_flops", lambda *_: 1)
+    monkeypatch.setattr("remnant.estimates.train_flops", lambda *_: 3)
+    monkeypatch.setattr("remnant.estimates.predict_flops", lambda *_: 1)
     config = load_recipe(name)
     plan = estimate(config)
     known = DATASETS[config.data.dataset]
     assert sum(plan["task_sizes"]) in (10, known.num_classes)
     assert plan["train_flops"] == 3 * plan["train_images"] > 0
     assert len(plan["memory_plan"]) == (len(plan["task_sizes"]) if config.memory else 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("cifar100-expandable-10", 112.20),
+        ("cifar100-expandable-20", 224.40),
+        ("cifar100-expandable-50", 561.00),
+        ("imagenet-subset-expandable-10", 112.27),  # printed for CIFAR-100 too
+    ],
+)
+def test_growing_networks_have_their_published_sizes(
+    name: str, millions: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remnant.estimates.train_flops", lambda *_: 3)
+    monkeypatch.setattr("remnant.estimates.predict_flops", lambda *_: 1)
+    assert estimate(load_recipe(name))["parameters"] / 1e6 == pytest.approx(millions, abs=0.01)
 
 
 def estimate_sizes(config: RunConfig) -> list[int]:

@@ -101,3 +101,18 @@ def test_one_channel_is_enough() -> None:
 def test_a_depth_between_two_networks_is_refused() -> None:
     with pytest.raises(ValueError, match=r"6n \+ 2 .* got 30"):
         resnet_cifar(30)
+
+
+@pytest.mark.parametrize("has_last_relu", [True, False])
+def test_sums_are_the_outputs_of_all_blocks_before_their_relu(has_last_relu: bool) -> None:
+    network = resnet_cifar(14, has_last_relu=has_last_relu).eval()
+    views = torch.randn(2, 3, 8, 8)
+    with torch.no_grad():
+        features, sums = network.with_sums(views)
+        assert torch.equal(features, network(views))
+        maps = network.maps(views.contiguous(memory_format=torch.channels_last))
+    assert [len(stage) for stage in sums] == [2, 2, 2]
+    for index, (stage, output) in enumerate(zip(sums, maps, strict=True)):
+        assert (stage[-1] < 0).any()
+        is_signed = index == 2 and not has_last_relu
+        assert torch.equal(stage[-1] if is_signed else stage[-1].relu(), output)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from run_folders import MEMORY_SETTINGS, WriteRun
+from views import View
 
 from remnant.reports import draw_gallery, write_comparison, write_report
 
@@ -47,40 +48,18 @@ def test_bytes_that_do_not_count_are_listed_without_a_share(write_run: WriteRun)
     assert re.search(r"lengths</th><td[^>]*>48</td><td[^>]*>not counted<", text)
 
 
-class View:
-    """A page open in the browser, with all that it said and asked for."""
-
-    def __init__(self, browser: Any, path: Path, width: int, scheme: str) -> None:
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme
-        )
-        self.page = self.context.new_page()
-        self.messages: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.messages.append(message.text))
-        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-
-    def assert_sound(self, path: Path) -> None:
-        assert self.messages == []
-        others = [url for url in self.requests if not url.startswith("data:")]
-        assert others == [path.as_uri()]
-        widths = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        assert widths[0] <= widths[1], "the page scrolls sideways"
-        repeated = self.page.evaluate(
-            "(ids => ids.filter((id, i) => ids.indexOf(id) < i))"
-            "([...document.querySelectorAll('[id]')].map(element => element.id))"
-        )
-        assert repeated == []
-
-    def luminance(self, selector: str, name: str) -> float:
-        """Of a computed colour, 0 (black) to 1 (white)."""
-        color = self.page.eval_on_selector(
-            selector, f"element => getComputedStyle(element).getPropertyValue('{name}')"
-        )
-        parts = color[color.index("(") + 1 : -1].replace(",", " ").split()[:3]
-        return sum(float(part) for part in parts) / 3 / 255
+@pytest.mark.parametrize(("sizes", "is_told"), [([5, 10, 15], True), ([100, 101, 102], False)])
+def test_costs_stand_beside_the_tasks_where_the_network_grows(
+    write_run: WriteRun, sizes: list[int], is_told: bool
+) -> None:
+    costs = {
+        "parameters_per_task": [1_000_000 * size for size in sizes],
+        "predict_flops_per_task": [7_000_000 * size for size in sizes],
+    }
+    text = write_report(write_run("run", result=costs)).read_text()
+    assert (">Parameters</th>" in text) is is_told
+    if is_told:
+        assert re.search(r">10.0 M</td><td[^>]*>70.0 M</td></tr>", text)
 
 
 @pytest.mark.browser

@@ -36,8 +36,14 @@ class BasicBlock(nn.Module):
             )
 
     def forward(self, maps: Tensor) -> Tensor:
+        return self.activate(self.add(maps))
+
+    def add(self, maps: Tensor) -> Tensor:
+        """The sum of both paths."""
         inner = F.relu(self.norm1(self.conv1(maps)))
-        summed = self.norm2(self.conv2(inner)) + self._shortcut(maps)
+        return self.norm2(self.conv2(inner)) + self._shortcut(maps)
+
+    def activate(self, summed: Tensor) -> Tensor:
         return F.relu(summed) if self.has_relu else summed
 
     def _shortcut(self, maps: Tensor) -> Tensor:
@@ -100,11 +106,13 @@ class ResNet(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
+    def _stem(self, views: Tensor) -> Tensor:
+        current = F.relu(self.norm(self.conv(views)))
+        return F.max_pool2d(current, 3, 2, 1) if self.has_pooling else current
+
     def maps(self, views: Tensor) -> list[Tensor]:
         """The output of each stage, [B, C, H, W] with C growing and H, W halving."""
-        current = F.relu(self.norm(self.conv(views)))
-        if self.has_pooling:
-            current = F.max_pool2d(current, 3, 2, 1)
+        current = self._stem(views)
         outputs = []
         for stage in self.stages:
             current = stage(current)
@@ -114,6 +122,18 @@ class ResNet(nn.Module):
     def forward(self, views: Tensor) -> Tensor:
         views = views.contiguous(memory_format=torch.channels_last)
         return self.maps(views)[-1].mean(dim=(2, 3))  # [B, D]
+
+    def with_sums(self, views: Tensor) -> tuple[Tensor, list[list[Tensor]]]:
+        """Features [B, D], and stage by stage what each block adds up, before its ReLU."""
+        current = self._stem(views.contiguous(memory_format=torch.channels_last))
+        sums: list[list[Tensor]] = []
+        for stage in self.stages:
+            sums.append([])
+            for block in stage.children():
+                assert isinstance(block, BasicBlock), "stages are made of blocks"
+                sums[-1].append(block.add(current))
+                current = block.activate(sums[-1][-1])
+        return current.mean(dim=(2, 3)), sums
 
 
 def resnet_cifar(

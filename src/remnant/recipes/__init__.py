@@ -6,11 +6,23 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from remnant.config import RunConfig, load_config, nearest
-from remnant.contracts import InputError
-from remnant.recipes import bimae, simple
+from remnant.config import RunConfig, load_config
+from remnant.contracts import InputError, nearest
+from remnant.recipes import bimae, classic, distilled, dytox, expandable, simple
 
 SIMPLE: tuple[simple.Simple, ...] = ("finetune", "er", "joint")
+CLASSIC: tuple[classic.Classic, ...] = ("lwf", "ewc", "icarl", "wa")
+DISTILLED: tuple[distilled.Distilled, ...] = ("ucir", "bic", "podnet")
+DYTOX: tuple[tuple[str, dytox.Variant], ...] = (  # ends of names, variants
+    ("dytox", "plain"),
+    ("dytox-plus", "plus"),
+    ("dytox-masked", "masked"),
+)
+GROWING: tuple[expandable.Growing, ...] = (
+    "expandable",
+    "expandable-pruned",
+    "simple-expandable",
+)
 SPLITS = (10, 20, 50)  # numbers of tasks that papers report
 MINI_VARIANTS: tuple[bimae.MiniVariant, ...] = (
     "baseline",
@@ -59,6 +71,82 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     **{
         f"imagenet-full-{name}-10": partial(simple.imagenet, "imagenet-full", name, 10)
         for name in ("finetune", "er")
+    },
+    **{f"digits-{name}": partial(classic.digits, name) for name in CLASSIC},
+    **{
+        f"{dataset}-mini-{name}": partial(classic.mini, dataset, name)
+        for dataset in ("cifar100", "tiny-imagenet")
+        for name in CLASSIC
+    },
+    **{
+        f"cifar100-{name}-{num_tasks}": partial(classic.cifar100, name, num_tasks)
+        for name in CLASSIC
+        for num_tasks in SPLITS
+    },
+    **{
+        f"imagenet-subset-{name}-{num_tasks}": partial(
+            classic.imagenet, "imagenet-subset", name, num_tasks
+        )
+        for name in CLASSIC
+        for num_tasks in SPLITS
+    },
+    "imagenet-full-icarl": partial(classic.imagenet, "imagenet-full", "icarl", 10),
+    **{f"digits-{name}": partial(distilled.digits, name) for name in DISTILLED},
+    **{
+        f"{dataset}-mini-{name}": partial(distilled.mini, dataset, name)
+        for dataset in ("cifar100", "tiny-imagenet")
+        for name in DISTILLED
+    },
+    **{
+        f"cifar100-{name}-{num_tasks}": partial(distilled.cifar100, name, num_tasks)
+        for name in DISTILLED
+        for num_tasks in SPLITS
+    },
+    **{
+        f"imagenet-subset-{name}-{num_tasks}": partial(distilled.imagenet_subset, name, num_tasks)
+        for name in DISTILLED
+        for num_tasks in SPLITS
+    },
+    **{f"digits-{name}": partial(dytox.digits, variant) for name, variant in DYTOX},
+    **{
+        f"{dataset}-mini-{name}": partial(dytox.mini, dataset, variant)
+        for dataset in ("cifar100", "tiny-imagenet")
+        for name, variant in DYTOX
+    },
+    **{
+        f"cifar100-{name}-{num_tasks}": partial(dytox.cifar100, variant, num_tasks)
+        for name, variant in DYTOX
+        for num_tasks in (SPLITS if variant != "masked" else (10,))
+    },
+    **{
+        f"imagenet-subset-{name}-{num_tasks}": partial(
+            dytox.imagenet, "imagenet-subset", variant, num_tasks
+        )
+        for name, variant in DYTOX[:2]
+        for num_tasks in SPLITS
+    },
+    "imagenet-full-dytox": partial(dytox.imagenet, "imagenet-full", "plain", 10),
+    **{f"digits-{name}": partial(expandable.digits, name) for name in GROWING},
+    **{
+        f"{dataset}-mini-{name}": partial(expandable.mini, dataset, name)
+        for dataset in ("cifar100", "tiny-imagenet")
+        for name in GROWING
+    },
+    **{
+        f"cifar100-{name}-{num_tasks}": partial(expandable.cifar100, name, num_tasks)
+        for name in GROWING
+        for num_tasks in SPLITS
+    },
+    **{
+        f"imagenet-subset-{name}-{num_tasks}": partial(
+            expandable.imagenet, "imagenet-subset", name, num_tasks
+        )
+        for name in GROWING
+        for num_tasks in SPLITS
+    },
+    **{
+        f"imagenet-full-{name}": partial(expandable.imagenet, "imagenet-full", name, 10)
+        for name in GROWING
     },
     "cifar100-joint": partial(simple.cifar100, "joint", 1),
     "imagenet-subset-joint": partial(simple.imagenet, "imagenet-subset", "joint", 1),

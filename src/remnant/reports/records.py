@@ -68,6 +68,8 @@ class Result(Record):
     train_seconds: float | None = None
     train_images_per_second: float | None = None
     seconds_per_task: list[float] = []
+    parameters_per_task: list[int] = []  # after each task
+    predict_flops_per_task: list[int] = []  # per image
     finished: bool = False
 
 
@@ -107,6 +109,12 @@ class RunFolder:
             if not isinstance(size, dict) and (name == "payload" or not pixels_only)
         }
         return dict(sorted(counted.items(), key=lambda entry: -entry[1]))
+
+    @property
+    def has_grown(self) -> bool:
+        """The network, and not merely its classifier, is larger than after the first task."""
+        sizes = self.result.parameters_per_task
+        return len(sizes) > 1 and max(sizes) > 1.1 * sizes[0]
 
     @property
     def num_done_tasks(self) -> int:

@@ -68,6 +68,8 @@ def _matrix_rows(run: RunFolder) -> list[dict[str, Any]]:
                 "accuracy": accuracy,
                 "top5": _at(result.top5, index, None),
                 "seconds": _at(result.seconds_per_task, index, None),
+                "parameters": _at(result.parameters_per_task, index, None),
+                "flops": _at(result.predict_flops_per_task, index, None),
             }
         )
     return rows
