@@ -160,7 +160,7 @@ def test_an_interrupt_says_how_to_go_on(
         (folder / "config.json").write_text("{}")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("remnant.cli._run_one", interrupt)
+    monkeypatch.setattr("remnant.cli.runs._run_one", interrupt)
     outcome = command("run", "digits-er", "--out", "here")
     assert outcome.code == 130
     assert "remnant resume here" in outcome.err
@@ -189,10 +189,20 @@ WRONG_ARGUMENTS = {
     "report": "give at least one run folder",
     "report nowhere": "nowhere must be a run folder",
     "resume nowhere": "nowhere holds no config.json",
-    "data check cifar": 'Did you mean "cifar10"?',
+    "data check cifar": "Did you mean cifar10?",
     "data check cifar100": "cifar-100-binary/train.bin, which does not exist",
     "data check folder": "needs its path",
     "data get imagenet-full": "may not be downloaded without an account",
+    "plan --dataset digit --budget 1KiB": 'got "digit". Did you mean digits?',
+    "plan --dataset cifar100 --budget 60KiB/class": "remnant data get cifar100",
+    "plan --dataset folder --budget 60KiB/class": "needs data.path",
+    "plan --dataset digits --budget lots": "memory.budget must be a positive amount of memory",
+    "plan --dataset digits": "--budget",
+    "plan --dataset digits --budget 1KiB --sample 0": "a sample must have at least 1 image; got 0.",
+    "plan --dataset digits --budget 1KiB --html .": "--html takes the name of a file",
+    "plan --dataset digits --budget 1KiB --set method.name=er": "settings of data and memory",
+    "plan --dataset digits --budget 1KiB --set memory.codec.patch_size=5": "is not a setting",
+    "plan --dataset digits --budget 1KiB --set memory.codec=pathces": "must be one of raw, patches",
 }
 
 
@@ -221,7 +231,7 @@ WRONG_SETTINGS = {
     "method.name=joint": "For joint choose another recipe",
     "method=3": "method must be a group of settings",
     "seed=true": "seed must be a number; got true.",
-    "data.dataset=digit": 'got "digit". Did you mean "digits"?',
+    "data.dataset=digit": 'got "digit". Did you mean digits?',
     "data.dataset=folder": "needs data.path, the folder that holds the images.",
     "data.images_per_class=1000": 'class "0" has 151 training images',
     "stream.num_tasks=3": "The nearest that works is 2",

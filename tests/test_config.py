@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remnant.config import RunConfig, load_config, nearest, override, parse_config
-from remnant.contracts import InputError
+from remnant.config import RunConfig, load_config, override, parse_config
+from remnant.contracts import InputError, nearest
 from remnant.explanations import setting_paths
 from remnant.recipes import RECIPES, load_recipe
 

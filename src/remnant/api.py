@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from remnant.config import RunConfig, override
+from remnant.estimates import images_per_task
 from remnant.experiment import check_plan
 from remnant.experiment import run as carry_out
-from remnant.planner import images_per_task
 from remnant.progress import watch
 from remnant.recipes import load_recipe
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 import numpy as np
 import torch
 
-from remnant.contracts import InputError, generator
+from remnant.contracts import InputError, generator, nearest
 
 
 def _parse(text: str) -> tuple[int, ...]:
@@ -54,8 +53,7 @@ def check_order_name(name: str) -> None:
     """Raise InputError, with the nearest match, unless `name` is an order's name or `seed:N`."""
     if name in ORDER_NAMES or _SEEDED.fullmatch(name):
         return
-    nearest = difflib.get_close_matches(name, [*ORDER_NAMES, "seed:0"], n=1)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    hint = nearest(name, [*ORDER_NAMES, "seed:0"])
     raise InputError(
         f"stream.order must be one of {', '.join(ORDER_NAMES)}, seed:N, or a list of class "
         f"indices; got {name!r}.{hint}"

@@ -11,9 +11,9 @@ from pydantic import Field, SerializeAsAny, ValidationError, field_validator, mo
 
 import remnant
 from remnant.augment import AugmentConfig
-from remnant.contracts import InputError, Settings
+from remnant.contracts import InputError, Settings, nearest
 from remnant.data import DataConfig
-from remnant.explanations import explain, nearest, setting_paths
+from remnant.explanations import explain, setting_paths
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS, MethodConfig
 from remnant.stream import StreamConfig

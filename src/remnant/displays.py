@@ -11,11 +11,14 @@ from typing import Any
 from rich.table import Table
 
 from remnant.reports import terminal_rows
+from remnant.reports.codec_page import FRONT_MEANING
 from remnant.reports.groups import read_groups
 from remnant.reports.tables import comparison_table
+from remnant.reports.units import decibels_text
 
 Rows = list[dict[str, Any]]
 _WIDTH_FOR_MEANINGS = 110  # in fewer columns an explanation of every number crowds out the numbers
+_VERBS = ("encode", "decode")
 _SWEEP_COLUMNS = ("Method", "Avg", "Last", "F", "Runs")
 
 
@@ -101,6 +104,40 @@ def _describe_memory(tasks: list[tuple[int, dict[str, Any]]]) -> str:
     return f"{when}: {each}" + (f", {total} in the end" if last > first else f", {total}")
 
 
+def codec_table(plan: dict[str, Any]) -> Table:
+    """What `remnant plan` measured: a line per setting, the front marked."""
+    table = Table("", "setting", box=None, pad_edge=False, collapse_padding=True)
+    for title in ("bytes", "per class", "PSNR", "pixels", "encode", "decode"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in plan["rows"]:
+        table.add_row(
+            "*" if row["is_on_front"] else "",
+            row["label"],
+            f"{row['bytes_per_exemplar']:,.1f}",
+            f"{row['exemplars_per_class']:,}",
+            decibels_text(row["psnr"]),
+            f"{100 * row['stored_ratio']:.0f} %",
+            f"{row['encode_microseconds']:,.0f} µs",
+            f"{row['decode_microseconds']:,.0f} µs",
+        )
+    return table
+
+
+def codec_lines(plan: dict[str, Any], width: int) -> Iterator[str]:
+    """What is to be known of the table of `codec_table`."""
+    shape = " x ".join(str(length) for length in plan["image_shape"])
+    for paragraph in (
+        f"{plan['sample']:,} training images of {plan['dataset']}, {shape}; "
+        f"{plan['budget']['bytes_per_class']:,} bytes for each of {plan['num_classes']:,} classes, "
+        f"which have {plan['images_per_class']:,} images to choose from.",
+        "Bytes include positions and lengths; PSNR, in dB, is over the stored pixels; times are "
+        "of one processor core, per exemplar.",
+        FRONT_MEANING,
+        *(f"Left out: {label}. {reason}" for label, reason in plan["skipped"].items()),
+    ):
+        yield from wrap(paragraph, max(40, width))
+
+
 def result_table(folder: Path, width: int) -> Table:
     """The numbers of a run, explained where there is room."""
     _, rows = terminal_rows(folder)
@@ -138,8 +175,19 @@ def bench_lines(figures: dict[str, Any]) -> Iterator[str]:
         if "speedup_over_literal" in step:
             line += f", {step['speedup_over_literal']:.2f} times the literal step"
         yield line
+    memory = figures["step_paper"]
+    yield (
+        f"memory           {memory['peak_memory_bytes'] / 1e6:,.0f} MB for the tensors of a step "
+        f"at paper size, {memory['peak_memory_over_literal']:.2f} of the literal step's"
+    )
     for name in ("predict", "complete", "augment"):
         yield f"{name:16s} {figures[f'{name}_images_per_second']:,.0f} images/s"
-    for name in ("encode", "decode"):
-        yield f"{name:16s} {figures[f'{name}_exemplars_per_second']:,.0f} exemplars/s"
+    for name, codec in figures["codecs"].items():
+        encode, decode = (f"{codec[f'{verb}_exemplars_per_second']:,.0f}" for verb in _VERBS)
+        yield f"{name:16s} {encode} exemplars/s to encode, {decode} to decode"
+    checkpoint = figures["checkpoint"]
+    yield (
+        f"checkpoint       {checkpoint['seconds']:.2f} s for {checkpoint['megabytes']:.0f} MB, "
+        f"{checkpoint['megabytes_per_second']:,.0f} MB/s"
+    )
     yield f"around the step  {100 * figures['overhead_fraction']:.1f} % of training time"

@@ -1,91 +1,187 @@
-"""What a run will take, told before it starts and without data."""
+"""What a budget holds of the real images under each codec, measured on a sample of them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
-from remnant.config import RunConfig
-from remnant.contracts import ArrayImages, ImageSet, Task
-from remnant.costs import predict_flops, train_flops
-from remnant.data import facts as dataset_facts
-from remnant.experiment import build_method
-from remnant.memory import plan
-from remnant.stream import resolve_tasks
+from remnant.contracts import InputError, Settings, generator
+from remnant.data import Dataset
+from remnant.memory import CODECS, MemoryConfig, RawConfig, build_codec, parse_budget
+from remnant.memory.packing import Packing
+from remnant.trials import Row, Trial
+
+_BATCH = 64  # images in memory at a time
+
+# What is tried of each codec, as in memory.codec; a codec that is missing is tried as it comes.
+TRIED: dict[str, tuple[dict[str, Any], ...]] = {
+    "patches": ({"mask_ratio": 0.75},),
+    "jpeg": tuple({"quality": quality} for quality in (50, 75, 90)),
+    "webp": (*({"quality": quality} for quality in (30, 60, 75, 90)), {"lossless": True}),
+    "downscaled": ({"factor": 2}, {"factor": 2, "through": "webp", "quality": 75}),
+    "coded-patches": tuple(
+        {"through": through, "quality": quality}
+        for through in ("jpeg", "webp")
+        for quality in (50, 75, 90)
+    ),
+    "jpeg-xl": (*({"quality": quality} for quality in (50, 75, 90)), {"lossless": True}),
+}
 
 
-def estimate(config: RunConfig) -> dict[str, Any]:
-    """Everything `remnant show` prints besides the config; needs no data."""
-    known = dataset_facts(config.data)
-    shape = (known.image_size, known.image_size, known.channels)
-    sizes = _task_sizes(config)
-    method = build_method(config, shape, sizes)
-    first, *later = _empty_tasks(sizes, shape)
-    method.grow(first)
-    train = train_flops(method, shape, first.num_seen_classes)
-    predict = predict_flops(method, shape)
-    for task in later:
-        method.grow(task)
-    images = images_per_task(config)
-    return {
-        "dataset": asdict(known),
-        "task_sizes": sizes,
-        "parameters": sum(parameter.numel() for parameter in method.parameters()),
-        "flops_per_image": {"train": train, "predict": predict},
-        "memory_plan": _memory_plan(config, shape, sizes, known.train_per_class),
-        "train_images_per_task": images,
-        "train_images": sum(images),
-        "train_flops": sum(images) * train,
-    }
+@dataclass(frozen=True)
+class Plan:
+    """A budget under every codec."""
+
+    dataset: str
+    num_classes: int
+    images_per_class: int  # to choose from; the mean where classes differ
+    num_images: int  # of the sample
+    budget: str
+    budget_bytes: int  # of one class
+    image_shape: tuple[int, int, int]
+    rows: list[Row]
+    skipped: dict[str, str]  # label of a setting -> why it does not suit these images
+    pictures: list[list[np.ndarray]]  # the same images for each row, RGBA uint8 [H, W, 4]
+
+    def document(self) -> dict[str, Any]:
+        """The plan as plain values, without its pictures."""
+        return {
+            "dataset": self.dataset,
+            "num_classes": self.num_classes,
+            "images_per_class": self.images_per_class,
+            "sample": self.num_images,
+            "budget": {"text": self.budget, "bytes_per_class": self.budget_bytes},
+            "image_shape": list(self.image_shape),
+            "rows": [{"label": row.label, **asdict(row)} for row in self.rows],
+            "skipped": self.skipped,
+        }
 
 
-def images_per_task(config: RunConfig) -> list[int]:
-    """How many images, repeated ones included, training will see in each task; needs no data.
+def plan_codecs(
+    dataset: Dataset,
+    memory: MemoryConfig,
+    *,
+    sample: int = 600,
+    seed: int = 0,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Plan:
+    """Encode and decode a sample of the training images with every codec.
 
-    Where classes differ in size, the mean stands for all; where exemplars do, they are left out.
+    A `memory.codec` that is neither raw nor among `TRIED` is tried as well. `progress` is told how
+    many images are done, and of how many.
+
+    Raises:
+        InputError: The sample is empty, or `memory.codec` does not suit the images.
     """
-    known = dataset_facts(config.data)
-    shape = (known.image_size, known.image_size, known.channels)
-    sizes, per_class = _task_sizes(config), known.train_per_class
-    memory_plan = _memory_plan(config, shape, sizes, per_class)
-    counts = []
-    for task in _empty_tasks(sizes, shape):
-        schedule = config.method.schedule(task)
-        passed = task.num_new_classes * per_class
-        if schedule.steps_from == "all" and memory_plan and task.index > 0:
-            kept = memory_plan[task.index - 1]["exemplars_per_class"] or 0
-            passed += kept * task.num_old_classes
-        counts.append(passed * schedule.epochs)
-    return counts
-
-
-def _task_sizes(config: RunConfig) -> list[int]:
-    known = dataset_facts(config.data)
-    tasks = resolve_tasks(
-        config.stream, known.num_classes, known.default_order, known.default_num_tasks
+    if sample < 1:
+        raise InputError(f"a sample must have at least 1 image; got {sample}. Raise --sample.")
+    train, num_classes = dataset.train, len(dataset.class_names)
+    shape = train.images.shape
+    budget = parse_budget(memory.budget, math.prod(shape))
+    trials, skipped = _list_trials(memory, shape, Packing(budget, memory.count_overhead))
+    positions = sample_evenly(train.labels, sample, seed)
+    done = 0
+    for chosen in positions.split(_BATCH):
+        images, ids = train.images.read(chosen).numpy(), train.ids[chosen].tolist()
+        for trial in trials:
+            trial.add(images, ids, seed)
+        done += len(chosen)
+        if progress is not None:
+            progress(done, len(positions))
+    quota = budget.quota(num_classes)
+    return Plan(
+        dataset=dataset.name,
+        num_classes=num_classes,
+        images_per_class=round(len(train) / num_classes),
+        num_images=len(positions),
+        budget=memory.budget,
+        budget_bytes=quota,
+        image_shape=shape,
+        rows=mark_front([trial.row(quota) for trial in trials]),
+        skipped=skipped,
+        pictures=[trial.pictures for trial in trials],
     )
-    return [len(task) for task in tasks]
 
 
-def _memory_plan(
-    config: RunConfig, shape: tuple[int, int, int], sizes: list[int], per_class: int
-) -> list[dict[str, Any]]:
-    if config.memory is None:
-        return []
-    seen = [sum(sizes[: index + 1]) for index in range(len(sizes))]
-    return plan(config.memory, shape, seen, per_class or None)
+def sample_evenly(labels: torch.Tensor, count: int, seed: int) -> torch.Tensor:
+    """Positions of `count` images, or of all there are: one of every class, then a second, ..."""
+    order = torch.randperm(len(labels), generator=generator(seed, "plan", "sample"))
+    times_seen: dict[int, int] = {}
+    turns = []
+    for label in labels[order].tolist():
+        turns.append(times_seen.get(label, 0))
+        times_seen[label] = turns[-1] + 1
+    return order[torch.argsort(torch.tensor(turns), stable=True)[:count]]
 
 
-def _empty_tasks(sizes: list[int], shape: tuple[int, int, int]) -> list[Task]:
-    """Tasks as a method grows by them, without images."""
-    nothing = ImageSet(
-        ArrayImages(torch.empty(0, *shape, dtype=torch.uint8)),
-        torch.empty(0, dtype=torch.int64),
-        torch.empty(0, dtype=torch.int64),
-    )
+def mark_front(rows: Sequence[Row]) -> list[Row]:
+    """The same rows, those marked that no other beats.
+
+    Among whole images, and apart from them among partial ones, a row is beaten by another that
+    holds at least as many exemplars with at least the same share of their pixels at a PSNR at
+    least as high, and is better in one of the three.
+    """
     return [
-        Task(index, len(sizes), sum(sizes[:index]), tuple("?" * size), nothing)
-        for index, size in enumerate(sizes)
+        replace(row, is_on_front=row.exemplars_per_class > 0 and not _is_beaten(row, rows))
+        for row in rows
     ]
+
+
+def _is_beaten(row: Row, rows: Iterable[Row]) -> bool:
+    return any(
+        other.merits != row.merits
+        and all(theirs >= own for theirs, own in zip(other.merits, row.merits, strict=True))
+        for other in rows
+        if (other.stored_ratio == 1) == (row.stored_ratio == 1)
+    )
+
+
+def _list_trials(
+    memory: MemoryConfig, shape: tuple[int, int, int], packing: Packing
+) -> tuple[list[Trial], dict[str, str]]:
+    """A trial of every setting that suits images of this shape, and why the others do not."""
+    trials, skipped, seen = [], {}, [RawConfig()]
+    for name, entry in CODECS.items():
+        for listed in TRIED.get(name, ({},)):
+            config, setting = configure(entry.config, listed, shape), describe_setting(listed)
+            seen.append(config)
+            try:
+                trials.append(Trial(build_codec(config, shape), setting, packing))
+            except InputError as error:
+                skipped[f"{name} {setting}".rstrip()] = str(error)
+    if memory.codec not in seen:
+        given = memory.codec.model_dump(mode="json", exclude_defaults=True)
+        trials.append(Trial(build_codec(memory.codec, shape), describe_setting(given), packing))
+    return trials, skipped
+
+
+def configure(config: type[Settings], listed: dict[str, Any], shape: tuple[int, int, int]) -> Any:
+    """A codec's config from some of its settings, its patches sized for the images."""
+    sized = {"patch_size": usual_patch_size(shape)} if "patch_size" in config.model_fields else {}
+    return config.model_validate(sized | listed)
+
+
+def usual_patch_size(shape: tuple[int, int, int]) -> int:
+    """Chosen: at most an eighth of the side and 16 px, which gives the paper's 4 and 16."""
+    height, width, _ = shape
+    largest = max(1, min(16, height // 8, width // 8))
+    return max(one for one in range(1, largest + 1) if height % one == 0 and width % one == 0)
+
+
+def describe_setting(values: dict[str, Any]) -> str:
+    """Settings in a few words: `webp q75`."""
+    return " ".join(_describe(key, value) for key, value in values.items())
+
+
+def _describe(key: str, value: Any) -> str:
+    name = key.replace("_", " ")
+    if isinstance(value, bool):
+        return name if value else f"no {name}"
+    if isinstance(value, str):
+        return value
+    return f"q{value}" if key == "quality" else f"{name} {value}"

@@ -1,5 +1,6 @@
 """Run folders -> pages, tables and pictures; needs no torch to read them."""
 
+from remnant.reports.codec_page import write_codec_page
 from remnant.reports.comparison import curves_picture, write_comparison
 from remnant.reports.figures import draw_figures
 from remnant.reports.gallery import draw_gallery
@@ -18,6 +19,7 @@ __all__ = [
     "markdown_table",
     "read_run",
     "terminal_rows",
+    "write_codec_page",
     "write_comparison",
     "write_report",
 ]

@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from remnant.reports.records import RunFolder
-from remnant.reports.units import bytes_text, percent_text, seconds_text
+from remnant.reports.units import bytes_text, count_text, decibels_text, percent_text, seconds_text
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,13 @@ def render_page(template: str, **values: Any) -> str:
         loader=jinja2.PackageLoader("remnant.reports"), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"percent": percent_text, "bytes": bytes_text, "seconds": seconds_text}
+    environment.filters |= {
+        "percent": percent_text,
+        "bytes": bytes_text,
+        "seconds": seconds_text,
+        "decibels": decibels_text,
+        "amount": count_text,
+    }
     return environment.get_template(template).render(**values)
 
 

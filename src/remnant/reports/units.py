@@ -36,6 +36,11 @@ def seconds_text(seconds: float) -> str:
     return f"{hours:,} h {minutes} min"
 
 
+def decibels_text(value: float | None) -> str:
+    """A PSNR without its unit; None is no error at all."""
+    return "exact" if value is None else f"{value:.1f}"
+
+
 def percent_text(value: float | None, digits: int = 1) -> str:
     """A percentage without its sign; `-0.0` is written as `0.0`."""
     if value is None:

@@ -1,0 +1,72 @@
+"""What commands share: where they print, and the options that several of them take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+
+out = Console(highlight=False, soft_wrap=True)
+notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", help="print one JSON document, and nothing else")
+]
+DataRoot = Annotated[
+    Path | None,
+    Parameter(help="the folder that holds the data sets; else $REMNANT_DATA, else a cache folder"),
+]
+Settings = Annotated[
+    list[str] | None,
+    Parameter(name="--set", negative="", help="key=value, keys as in config.json; repeatable"),
+]
+
+
+class UsageError(ValueError):
+    """A command that cannot be carried out as it was given."""
+
+
+def assignments(given: dict[str, Any]) -> list[str]:
+    """Options that stand for settings, as they would follow --set; None: not given."""
+    return [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, sort_keys=True, allow_nan=False))
+
+
+def suggest(*command: str) -> None:
+    """The command that is worth typing next."""
+    notes.print(f"next: {' '.join(command)}", style="dim", markup=False)
+
+
+def print_datasets(rows: list[dict[str, Any]]) -> None:
+    from remnant.displays import dataset_rows, table_of
+
+    out.print(table_of(dataset_rows(rows)))
+    absent = [row["name"] for row in rows if row["download_bytes"] and not row["present"]]
+    if absent:
+        suggest(f"remnant data get {absent[0]}")
+
+
+@contextmanager
+def counting(name: str, *, in_bytes: bool) -> Iterator[Any]:
+    """A bar that appears with the first count: what is already here needs none."""
+    from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    amount = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (*Progress.get_default_columns()[:-1], amount, TimeRemainingColumn())
+    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as bar:
+        rows: list[Any] = []
+
+        def count(done: int, total: int | None) -> None:
+            if not rows:
+                rows.append(bar.add_task(name))
+            bar.update(rows[0], completed=done, total=total)
+
+        yield count
