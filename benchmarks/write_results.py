@@ -3,7 +3,7 @@
 Every block between `<!-- runs: NAME ... -->` and `<!-- /runs -->` becomes the table of those runs
 (with `<!-- curves: NAME ... -->`, their curves beside it). What a table needs of a run (config,
 environment, result) is copied to docs/runs, so that `remnant report docs/runs/NAME ...` says the
-same for ever.
+same for ever. A block that names a run which is nowhere to be found stays as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from remnant.reports import curves_picture, markdown_table
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = (DOCS / "results.md", DOCS / "methods" / "bimae.md")
+PAGES = (DOCS / "results.md", *sorted((DOCS / "methods").glob("*.md")))
 _FILES = ("config.json", "environment.json", "result.json")
 _BLOCK = re.compile(r"(<!-- (runs|curves): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
@@ -39,6 +39,10 @@ def main() -> None:
     def fill(match: re.Match[str]) -> str:
         opening, kind, names, closing = match.groups()
         folders = [keep(runs, name) for name in names.split()]
+        missing = [folder.name for folder in folders if not folder.exists()]
+        if missing:
+            print(f"left as it is, for want of {', '.join(missing)}")
+            return match.group()
         if kind == "runs":
             return f"{opening}{markdown_table(folders)}{closing}"
         picture = DOCS / "figures" / f"{folders[0].name}-curves.svg"

@@ -1,4 +1,4 @@
-"""Networks whose shapes depend on the data: what is told of them, and what a checkpoint restores."""
+"""Networks whose shapes depend on data: what is told of them, and what a checkpoint restores."""
 
 from __future__ import annotations
 

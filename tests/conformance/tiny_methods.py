@@ -60,12 +60,12 @@ def _bimae() -> Tiny:
 
 def _dytox() -> Tiny:
     """With masked exemplars, by their stored patches alone."""
-    network = {"patch_size": 4, "width": 32, "depth": 2, "head_width": 8, "mlp_width": 64}
+    network = {"patch_size": 4, "width": 32, "depth": 1, "head_width": 8, "mlp_width": 64}
     method = METHODS["dytox"].Config.model_validate(
         {
             "name": "dytox",
-            "network": network,
-            "first": _schedule(12, name="adamw", lr=3e-3),
+            "network": {**network, "initial_deviation": 0.15},  # narrow networks start slowly
+            "first": _schedule(24, name="adamw", lr=4e-3),
             "masked_input": "tokens",
             "balanced_tuning": _schedule(4, name="adamw", lr=1e-3),
         }

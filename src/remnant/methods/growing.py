@@ -4,6 +4,7 @@
 
 Departs from [der]: momentum starts anew with the heads, since they begin another phase.
 Departs from [der]: heads are always drawn as `nn.Linear` draws; released, the first draw is normal.
+Departs from [der]: the last norm of a residual branch starts at 1 as the others do; released, at 0.
 """
 
 from __future__ import annotations
@@ -89,11 +90,11 @@ def equal_classes(
     """As many random images of every class as the smallest one has."""
     sets = (new, exemplars)
     smallest = min(int(one.labels.unique(return_counts=True)[1].min()) for one in sets)
-    chosen: list[ImageSet] = []
+    balanced: list[ImageSet] = []
     for one in sets:
         positions = []
         for label in one.labels.unique().tolist():
             places = torch.nonzero(one.labels == label).flatten()
             positions.append(places[torch.randperm(len(places), generator=generator)[:smallest]])
-        chosen.append(one.select(torch.cat(positions)))
-    return chosen[0], chosen[1]
+        balanced.append(one.select(torch.cat(positions)))
+    return balanced[0], balanced[1]

@@ -201,9 +201,9 @@ class Extractor(nn.Module):
                 own = getattr(mine.norm, name)
                 own[rows if values.ndim else ...] = values.to(own)
 
-    def _split_places(self, chosen: Tensor) -> list[Tensor]:
-        """Of every group the numbers of its channels in `chosen`, bool [G]."""
-        return [torch.nonzero(part).flatten() for part in chosen.split(self.group_sizes)]
+    def _split_places(self, wanted: Tensor) -> list[Tensor]:
+        """Of every group the numbers of its channels in `wanted`, bool [G]."""
+        return [torch.nonzero(part).flatten() for part in wanted.split(self.group_sizes)]
 
 
 class ChannelMap(nn.Module):

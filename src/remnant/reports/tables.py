@@ -32,6 +32,12 @@ def _with_deviation(spread: Spread) -> str:
     return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.2f}"
 
 
+def exemplars_per_class(run: RunFolder) -> float | None:
+    """How many exemplars a class has at the end, on average."""
+    counts = run.result.memory.exemplars_per_class if run.result.memory else []
+    return sum(counts) / len(counts) if counts else None
+
+
 _COLUMNS = (
     _Column("Avg", lambda run: run.result.average_accuracy, _with_deviation),
     _Column("Last", lambda run: run.result.last_accuracy, _with_deviation),
@@ -43,6 +49,7 @@ _COLUMNS = (
         lambda run: run.result.memory.used_bytes if run.result.memory else None,
         lambda it: f"{it.mean:,.0f}",
     ),
+    _Column("Per class", exemplars_per_class, lambda it: f"{it.mean:,.0f}"),
     _Column(
         "Images/s", lambda run: run.result.train_images_per_second, lambda it: f"{it.mean:,.0f}"
     ),
