@@ -66,7 +66,7 @@ class JpegXlCoder(Coder):
             raise self._broken()
         try:
             pixels = self._library.jpegxl_decode(_SIGNATURE + payload, numthreads=1)
-        except (self._library.JpegxlError, ValueError):
+        except (RuntimeError, ValueError):  # JpegxlError is the first of them, and not the only one
             raise self._broken() from None
         if pixels.dtype != np.uint8 or pixels.size != np.prod(self.shape):
             raise self._broken()
