@@ -26,9 +26,10 @@ TRIED: dict[str, tuple[dict[str, Any], ...]] = {
     "downscaled": ({"factor": 2}, {"factor": 2, "through": "webp", "quality": 75}),
     "coded-patches": tuple(
         {"through": through, "quality": quality}
-        for through in ("jpeg", "webp")
+        for through in ("transform", "jpeg", "webp")
         for quality in (50, 75, 90)
     ),
+    "transform": tuple({"quality": quality} for quality in (50, 75, 90)),
     "jpeg-xl": (*({"quality": quality} for quality in (50, 75, 90)), {"lossless": True}),
 }
 

@@ -83,7 +83,7 @@ class Trial:
             self.codec.encode(image, draw) for image, draw in zip(images, draws, strict=True)
         ]
         middle = time.process_time()
-        decoded = [self.codec.decode(exemplar) for exemplar in exemplars]
+        decoded = self.codec.decode_many(exemplars)
         self.decode_seconds += time.process_time() - middle
         self.encode_seconds += middle - start
         self.num_bytes += self.packing.counted(self.codec, exemplars)

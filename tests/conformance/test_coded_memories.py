@@ -8,34 +8,28 @@ from typing import Any
 import pytest
 from test_methods import hurry, result_of, tiny_config
 
-from remnant.config import RunConfig
 from remnant.experiment import run
 from remnant.memory import MemoryConfig
 
-BUDGET = "2images/class"
-CODED: dict[str, dict[str, Any]] = {
-    "bimae": {"name": "coded-patches", "patch_size": 4, "quality": 60},
-    "er": {"name": "webp", "quality": 60},
-    "icarl": {"name": "jpeg", "quality": 60},
+CODED: dict[str, tuple[str, dict[str, Any]]] = {
+    "bimae with coded patches": ("bimae", {"name": "coded-patches", "patch_size": 4}),
+    "er with webp": ("er", {"name": "webp", "quality": 60}),
+    "er with jpeg": ("er", {"name": "jpeg", "quality": 60}),
 }
 
 
-def coded_config(name: str) -> RunConfig:
-    memory = MemoryConfig.model_validate({"budget": BUDGET, "codec": CODED[name]})
-    return tiny_config(name).model_copy(update={"memory": memory})
-
-
-@pytest.mark.parametrize("name", CODED)
+@pytest.mark.parametrize(("method", "codec"), CODED.values(), ids=CODED)
 def test_it_learns_with_coded_exemplars(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: str, codec: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hurry(monkeypatch)
-    run(coded_config(name), tmp_path / "run")
+    memory = MemoryConfig.model_validate({"budget": "2images/class", "codec": codec})
+    run(tiny_config(method).model_copy(update={"memory": memory}), tmp_path / "run")
     result = result_of(tmp_path / "run")
     assert result["finished"] is True
     newest = [row[-1] for row in result["accuracy_matrix"]]
     assert newest[0] > 60  # of two classes
     assert newest[1] > 35  # of four
-    memory = result["memory"]
-    assert memory["used_bytes"] <= memory["budget_bytes"]
-    assert min(memory["exemplars_per_class"]) > 2  # of two raw images
+    stored = result["memory"]
+    assert stored["used_bytes"] <= stored["budget_bytes"]
+    assert min(stored["exemplars_per_class"]) > 2  # of two raw images

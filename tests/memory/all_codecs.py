@@ -15,6 +15,8 @@ EXACT: tuple[dict[str, Any], ...] = (
     {"name": "jpeg-xl", "lossless": True},
 )
 LOSSY: tuple[dict[str, Any], ...] = (
+    {"name": "transform"},
+    {"name": "transform", "target_psnr": 32},
     {"name": "jpeg"},
     {"name": "jpeg", "target_psnr": 28, "subsampling": "4:2:0", "weighting": "standard"},
     {"name": "webp"},
@@ -25,6 +27,8 @@ LOSSY: tuple[dict[str, Any], ...] = (
 )
 PARTIAL: tuple[dict[str, Any], ...] = (
     {"name": "patches", "patch_size": 2},
+    {"name": "coded-patches", "patch_size": 2},
+    {"name": "coded-patches", "patch_size": 2, "target_bytes": 40},
     {"name": "coded-patches", "patch_size": 2, "through": "jpeg", "positions": "bitmap"},
     {"name": "coded-patches", "patch_size": 2, "through": "webp", "target_psnr": 30},
 )

@@ -67,7 +67,7 @@ def test_the_generator_alone_decides_which_patches_are_kept() -> None:
     assert {len(positions) for positions in first} == {2}
 
 
-@pytest.mark.parametrize("through", ["jpeg", "webp"])
+@pytest.mark.parametrize("through", ["transform", "jpeg", "webp"])
 @pytest.mark.parametrize("positions", ["seed", "bitmap"])
 @settings(max_examples=40, deadline=None)
 @given(images(divisor=2), st.sampled_from([0.0, 0.3, 0.75, 0.9]), st.integers(0, 9))

@@ -56,6 +56,8 @@ def test_what_a_search_finds_passes_even_if_the_test_is_not_monotonic(passing: s
 
 
 LOSSY = [
+    {"name": "transform"},
+    {"name": "coded-patches"},
     {"name": "jpeg"},
     {"name": "webp"},
     {"name": "coded-patches", "through": "jpeg"},

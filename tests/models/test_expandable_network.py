@@ -91,6 +91,7 @@ def test_only_the_newest_extractor_and_the_heads_move() -> None:
     assert not any(name.startswith("extractors.0") for name in names)
 
 
+@pytest.mark.slow  # the exporter takes seconds to import
 def test_a_network_with_cut_extractors_can_be_exported_as_a_graph() -> None:
     network = make_network(1)
     network.cut_newest(half_of(network))

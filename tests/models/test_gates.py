@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remnant.models.gates import ChannelGates, annealed_scale, compensation
@@ -35,6 +35,7 @@ def test_gates_are_sigmoids_of_scaled_logits() -> None:
     assert gates.soft(3).tolist() == pytest.approx(expected)
 
 
+@settings(deadline=None)
 @given(
     logit=st.floats(-6, 6), scale=st.floats(1 / 400, 400), max_scale=st.sampled_from([25.0, 400.0])
 )

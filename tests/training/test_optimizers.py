@@ -46,6 +46,10 @@ def test_warm_up_rises_in_a_line_and_the_schedule_starts_after_it() -> None:
     assert found[6] == pytest.approx(0.5)
 
 
+def test_warm_up_can_start_above_zero() -> None:
+    assert rates(3, 9, warmup_epochs=1, warmup_lr=0.2)[:4] == pytest.approx([0.4, 0.6, 0.8, 1.0])
+
+
 def test_warm_up_longer_than_the_phase_never_divides_by_zero() -> None:
     assert rates(1, 2, schedule="cosine", warmup_epochs=2)[-1] == pytest.approx(2 / 3)
 

@@ -111,3 +111,22 @@ def test_a_stretch_of_an_endless_row_is_its_places_one_by_one(
     places = range(start, start + length + 1)
     stretch = row.between(places.start, places.stop).tolist()
     assert stretch == [int(row.between(place, place + 1)) for place in places]
+
+
+@given(st.integers(1, 20), st.integers(1, 7), st.integers(2, 4))
+@settings(max_examples=30, deadline=None)
+def test_repeated_views_repeat_each_draw_and_keep_the_length_of_epochs(
+    size: int, batch_size: int, views_per_image: int
+) -> None:
+    schedule = Schedule(
+        epochs=2 * views_per_image,
+        batch_size=batch_size,
+        optimizer=OptimizerConfig(lr=0.1),
+        views_per_image=views_per_image,
+    )
+    sampler = Sampler(torch.zeros(size, dtype=torch.int64), size, schedule, seed=0)
+    once = make_sampler(torch.zeros(size, dtype=torch.int64), size, size, epochs=2)
+    assert sampler.steps_per_epoch == -(-size // batch_size)
+    seen = torch.cat([sampler.positions(step) for step in range(sampler.num_steps)])
+    drawn = torch.cat([once.positions(step) for step in range(once.num_steps)])
+    assert seen.tolist() == drawn.repeat_interleave(views_per_image).tolist()

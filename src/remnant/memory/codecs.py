@@ -20,6 +20,7 @@ from remnant.memory.exemplars import Codec, Exemplar
 from remnant.memory.jpeg import JpegCodec, JpegConfig
 from remnant.memory.jpeg_xl import JpegXlCodec, JpegXlConfig
 from remnant.memory.patches import PatchCodec, PatchesConfig
+from remnant.memory.transform import TransformCodec, TransformConfig
 from remnant.memory.webp import WebpCodec, WebpConfig
 
 
@@ -53,6 +54,7 @@ class CodecEntry(NamedTuple):
 CODECS: dict[str, CodecEntry] = {
     "raw": CodecEntry(RawConfig, RawCodec),
     "patches": CodecEntry(PatchesConfig, PatchCodec),
+    "transform": CodecEntry(TransformConfig, TransformCodec),
     "jpeg": CodecEntry(JpegConfig, JpegCodec),
     "webp": CodecEntry(WebpConfig, WebpCodec),
     "downscaled": CodecEntry(DownscaledConfig, DownscaledCodec),
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     CodecConfig = (
         RawConfig
         | PatchesConfig
+        | TransformConfig
         | JpegConfig
         | WebpConfig
         | DownscaledConfig

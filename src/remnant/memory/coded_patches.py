@@ -8,6 +8,7 @@ Axes: F patches of side P, V of them stored, R x S cells of the mosaic.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isqrt
 from typing import Literal, Self
 
@@ -16,7 +17,7 @@ import torch
 
 from remnant.memory.coders import RatedCoder, Shape
 from remnant.memory.exemplars import Codec, Exemplar
-from remnant.memory.formats import FORMATS, FormatName
+from remnant.memory.formats import FormatName, build_mosaic_coder
 from remnant.memory.patches import MaskConfig, PartialCodec
 from remnant.memory.rates import RateConfig
 
@@ -28,7 +29,7 @@ class CodedPatchesConfig(MaskConfig, RateConfig):
     """A random part of the patches, through an image codec, and the seed that chose them."""
 
     name: Literal["coded-patches"] = "coded-patches"
-    through: FormatName = "jpeg"
+    through: FormatName = "transform"
     positions: Literal["seed", "bitmap"] = "seed"
 
 
@@ -38,7 +39,9 @@ class CodedPatchCodec(PartialCodec[CodedPatchesConfig]):
     def __init__(self, config: CodedPatchesConfig, image_shape: Shape) -> None:
         super().__init__(config, image_shape)
         self.mosaic = Mosaic(self.num_visible, config.patch_size, image_shape[2])
-        self.coder = RatedCoder(FORMATS[config.through](self.mosaic.shape), config)
+        self.coder = RatedCoder(
+            build_mosaic_coder(config.through, self.mosaic.shape, config.patch_size), config
+        )
         self.tables = self.coder.tables
         is_seed = config.positions == "seed"
         self.position_bytes = _SEED_BYTES if is_seed else self.patches.bitmap_bytes
@@ -65,6 +68,15 @@ class CodedPatchCodec(PartialCodec[CodedPatchesConfig]):
 
     def decode_patches(self, payload: bytes) -> np.ndarray:
         return self.mosaic.take_apart(self.coder.decode(payload))
+
+    def decode_many(
+        self, exemplars: Sequence[Exemplar]
+    ) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        pictures = self.coder.decode_many([exemplar.payload for exemplar in exemplars])
+        return [
+            self.put_back(self.mosaic.take_apart(picture), exemplar.positions)
+            for exemplar, picture in zip(exemplars, pictures, strict=True)
+        ]
 
     def check(self, exemplar: Exemplar) -> None:
         super().check(exemplar)

@@ -18,6 +18,7 @@ from remnant.memory.exemplars import Codec, Exemplar
 
 HELD_BYTES = 1 << 30  # a memory that takes more than this when decoded is decoded as it is read
 _THREADS = min(4, os.cpu_count() or 1)
+_TOGETHER_BYTES = 1 << 22  # of decoded images; some codecs are faster at many than at one
 _THREADED_BYTES = 96 * 96 * 3  # smaller images spend most of their time outside Pillow's decoders
 
 
@@ -47,9 +48,21 @@ class Decoder:
             InputError: The payload is impossible; the message names class and rank.
         """
         with _naming(item):
-            image, is_known = self.codec.decode(item.exemplar)
-            if image.shape != self.codec.image_shape or image.dtype != np.uint8:
-                raise InputError(f"it gives {image.dtype} of shape {image.shape}.")
+            return self._finish(*self.codec.decode(item.exemplar))
+
+    def decode_many(self, items: Sequence[Item]) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """What `decode` gives for each."""
+        try:
+            decoded = self.codec.decode_many([item.exemplar for item in items])
+            return [self._finish(*one) for one in decoded]
+        except InputError:
+            return [self.decode(item) for item in items]  # names the one that is impossible
+
+    def _finish(
+        self, image: np.ndarray, is_known: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        if image.shape != self.codec.image_shape or image.dtype != np.uint8:
+            raise InputError(f"it gives {image.dtype} of shape {image.shape}.")
         if is_known is not None:
             image = _fill_unknown(image, is_known, self.fill)
         return image, is_known
@@ -83,11 +96,12 @@ class StoredImages:
         images = np.empty((len(positions), *self.shape), dtype=np.uint8)
         rows, boxes = positions.tolist(), None if draws is None else draws.tolist()
 
-        def decode(index: int) -> None:
-            image, _ = self.decoder.decode(self.items[rows[index]])
-            if boxes is not None:
-                image = resized_crop(image, boxes[index], self.shape[:2])
-            images[index] = image
+        def decode(some: range) -> None:
+            decoded = self.decoder.decode_many([self.items[rows[index]] for index in some])
+            for index, (image, _) in zip(some, decoded, strict=True):
+                if boxes is not None:
+                    image = resized_crop(image, boxes[index], self.shape[:2])
+                images[index] = image
 
         _for_each(decode, len(rows), self.decoder.codec.image_bytes)
         return torch.from_numpy(images)
@@ -132,24 +146,28 @@ def _decode_all(
     pixels = np.empty((len(items), *decoder.codec.image_shape), dtype=np.uint8)
     known: list[np.ndarray | None] = [None] * len(items)
 
-    def decode(index: int) -> None:
-        pixels[index], known[index] = decoder.decode(items[index])
+    def decode(some: range) -> None:
+        decoded = decoder.decode_many([items[index] for index in some])
+        for index, one in zip(some, decoded, strict=True):
+            pixels[index], known[index] = one
 
     _for_each(decode, len(items), decoder.codec.image_bytes)
     return ArrayImages(torch.from_numpy(pixels)), known
 
 
-def _for_each(work: Callable[[int], None], count: int, image_bytes: int) -> None:
-    """Do `work` for 0 to `count` - 1, by threads where an image takes longer than handing it over.
+def _for_each(work: Callable[[range], None], count: int, image_bytes: int) -> None:
+    """Do `work` for 0 to `count` - 1, some at a time; by threads where images are large.
 
     Threads end with the call, so that none outlives a run or is lost by a fork.
     """
-    if image_bytes < _THREADED_BYTES or count < 2:
-        for index in range(count):
-            work(index)
+    size = max(1, _TOGETHER_BYTES // image_bytes)
+    parts = [range(first, min(first + size, count)) for first in range(0, count, size)]
+    if image_bytes < _THREADED_BYTES or len(parts) < 2:
+        for part in parts:
+            work(part)
         return
-    with ThreadPoolExecutor(min(_THREADS, count), thread_name_prefix="remnant-decode") as pool:
-        for _ in pool.map(work, range(count)):
+    with ThreadPoolExecutor(min(_THREADS, len(parts)), thread_name_prefix="remnant-decode") as pool:
+        for _ in pool.map(work, parts):
             pass
 
 

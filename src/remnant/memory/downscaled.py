@@ -56,9 +56,8 @@ class DownscaledCodec(PictureCodec[DownscaledConfig]):
         small = _resize(image, self.small_shape, Image.Resampling.BOX)
         return Exemplar(self.coder.encode(small))
 
-    def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, None]:
-        small = self.coder.decode(exemplar.payload)
-        return _resize(small, self.image_shape, Image.Resampling.BICUBIC), None
+    def restore(self, picture: np.ndarray) -> np.ndarray:
+        return _resize(picture, self.image_shape, Image.Resampling.BICUBIC)
 
     def recode(self, exemplar: Exemplar, source: Codec) -> Exemplar:
         """See `Codec.recode`; what is stored is not scaled again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,12 @@ class Codec(ABC):
         Raises:
             InputError: No image can have given these bytes.
         """
+
+    def decode_many(
+        self, exemplars: Sequence[Exemplar]
+    ) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """What `decode` gives for each; a codec that is faster at many together overrides it."""
+        return [self.decode(exemplar) for exemplar in exemplars]
 
     def known_patches(self, exemplar: Exemplar) -> np.ndarray | None:
         """What `decode` says of the patches; a codec that can tell without decoding overrides it.

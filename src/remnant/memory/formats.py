@@ -7,8 +7,20 @@ from typing import Literal
 
 from remnant.memory.coders import Coder, Shape
 from remnant.memory.jpeg import JpegCoder
+from remnant.memory.transform import TransformCoder, fitting_side
 from remnant.memory.webp import WebpCoder
 
-FormatName = Literal["jpeg", "webp"]
+FormatName = Literal["transform", "jpeg", "webp"]
 
-FORMATS: dict[FormatName, Callable[[Shape], Coder]] = {"jpeg": JpegCoder, "webp": WebpCoder}
+FORMATS: dict[FormatName, Callable[[Shape], Coder]] = {
+    "transform": TransformCoder,
+    "jpeg": JpegCoder,
+    "webp": WebpCoder,
+}
+
+
+def build_mosaic_coder(name: FormatName, shape: Shape, patch_size: int) -> Coder:
+    """A coder for pictures made of patches from different places."""
+    if name == "transform":
+        return TransformCoder(shape, fitting_side(patch_size), is_mosaic=True)
+    return FORMATS[name](shape)

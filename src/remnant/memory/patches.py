@@ -142,10 +142,13 @@ class PartialCodec(Codec, Generic[ConfigT]):
             InputError: No patches can have given these bytes.
         """
 
-    def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, np.ndarray]:
-        is_known = self.find_known(exemplar.positions)
-        image = self.patches.place(self.decode_patches(exemplar.payload), is_known)
-        return image, is_known.reshape(self.patches.cells)
+    def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, np.ndarray | None]:
+        return self.put_back(self.decode_patches(exemplar.payload), exemplar.positions)
+
+    def put_back(self, stored: np.ndarray, positions: bytes) -> tuple[np.ndarray, np.ndarray]:
+        """The image with its stored patches [V, P, P, C], and its known patches [GH, GW]."""
+        is_known = self.find_known(positions)
+        return self.patches.place(stored, is_known), is_known.reshape(self.patches.cells)
 
     def known_patches(self, exemplar: Exemplar) -> np.ndarray:
         return self.find_known(exemplar.positions).reshape(self.patches.cells)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from remnant.contracts import InputError
-from remnant.memory.coders import Coder, PictureCodec, Shape
+from remnant.memory.coders import Coder, PictureCodec, Shape, pack_number, unpack_number
 from remnant.memory.pillow import as_picture, decode_file
 from remnant.memory.rates import RateConfig
 
@@ -110,26 +110,3 @@ class WebpCoder(Coder):
 def _strip_zeros(frame: bytes) -> bytes:
     end = max(len(frame.rstrip(b"\0")), len(frame) - _MAX_ZEROS)
     return frame[:end]
-
-
-def pack_number(number: int) -> bytes:
-    """A number in groups of 7 bits, lowest first; the top bit says that another follows."""
-    groups = [number & 0x7F]
-    while number := number >> 7:
-        groups[-1] |= 0x80
-        groups.append(number & 0x7F)
-    return bytes(groups)
-
-
-def unpack_number(payload: bytes, max_bits: int) -> tuple[int, bytes]:
-    """The number at the start of a payload and what follows it.
-
-    Raises:
-        InputError: The number does not end, or has more than `max_bits` bits.
-    """
-    number = 0
-    for index, group in enumerate(payload[: -(-max_bits // 7)]):
-        number |= (group & 0x7F) << 7 * index
-        if group < 0x80 and number < 1 << max_bits:
-            return number, payload[index + 1 :]
-    raise InputError(f"an exemplar must begin with a number of at most {max_bits} bits.")
