@@ -42,7 +42,7 @@ from remnant.contracts import (
     Task,
     Terms,
 )
-from remnant.memory import PatchesConfig
+from remnant.memory import PartialCodec
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.methods.distillation import DistillationConfig, distill
 from remnant.models.convit import TaskTransformer
@@ -112,17 +112,17 @@ class DyTox(Method[DyToxConfig]):
     def _check_masked_input(self) -> None:
         if self.config.masked_input == "mean":
             return
-        codec = None if self.memory is None else self.memory.config.codec
-        if not isinstance(codec, PatchesConfig):
+        codec = None if self.memory is None else self.memory.codec
+        if not isinstance(codec, PartialCodec):
             raise InputError(
                 'method.masked_input="tokens" is about exemplars that are known in part. Set '
-                "memory.codec=patches, or leave it as it is."
+                "memory.codec=patches or memory.codec=coded-patches, or leave it as it is."
             )
-        if codec.patch_size != self.config.network.patch_size:
+        if codec.config.patch_size != self.config.network.patch_size:
             raise InputError(
                 'with method.masked_input="tokens", memory.codec.patch_size and '
                 "method.network.patch_size must be equal; got "
-                f"{codec.patch_size} and {self.config.network.patch_size}."
+                f"{codec.config.patch_size} and {self.config.network.patch_size}."
             )
         if self.config.mixup is not None:
             raise InputError(
