@@ -68,18 +68,18 @@ class Hands:
         self.now += seconds
 
 
-def test_works_take_turns_and_the_first_round_does_not_count(
+def test_works_take_turns_and_the_second_time_of_each_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hands, order = Hands(monkeypatch), []
-    lengths = iter([100, 100, 1, 7, 3, 8, 2, 9])
+    lengths = iter([100, 1, 100, 7, 100, 3, 100, 8, 100, 2, 100, 9])
 
     def work(name: str) -> None:
         order.append(name)
         hands.move(next(lengths))
 
     seconds = measure({"a": lambda: work("a"), "b": lambda: work("b")}, repeats=3)
-    assert order == ["a", "b"] * 4
+    assert order == ["a", "a", "b", "b"] * 3
     assert seconds == {"a": 2, "b": 8}
 
 

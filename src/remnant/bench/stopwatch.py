@@ -10,12 +10,16 @@ Work = Callable[[], object]
 
 
 def measure(works: dict[str, Work], repeats: int) -> dict[str, float]:
-    """The median seconds of each piece of work; one round to warm up, then `repeats` rounds."""
+    """The median seconds of each piece of work over `repeats` rounds.
+
+    In each round a piece is done twice and the second time counts: the first brings caches and
+    freed memory into the state that this work leaves behind, whatever ran before it.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in works}
-    for round_ in range(repeats + 1):
+    for _ in range(repeats):
         for name, work in works.items():
+            work()
             began = time.perf_counter()
             work()
-            if round_ > 0:
-                seconds[name].append(time.perf_counter() - began)
+            seconds[name].append(time.perf_counter() - began)
     return {name: median(values) for name, values in seconds.items()}
