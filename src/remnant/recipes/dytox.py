@@ -1,6 +1,10 @@
 """Recipes of DyTox, DyTox+ and DyTox with masked exemplars.
 
 [dytox] Douillard et al., CVPR 2022. [bimae] Zhai et al., ICCV 2023.
+
+Departs from [dytox]: repeated views go through all images before any comes again; the release
+shuffles anew in every epoch.
+Departs from [dytox]: learning rates move at every step, and their cosine begins after the warm-up.
 """
 
 from __future__ import annotations
