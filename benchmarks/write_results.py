@@ -1,9 +1,10 @@
 """Fill the tables of the documents from run folders: `python benchmarks/write_results.py RUNS`.
 
-Every block between `<!-- runs: NAME ... -->` and `<!-- /runs -->` becomes the table of those runs
-(with `<!-- curves: NAME ... -->`, their curves beside it). What a table needs of a run (config,
-environment, result) is copied to docs/runs, so that `remnant report docs/runs/NAME ...` says the
-same for ever. A block that names a run which is nowhere to be found stays as it is.
+Every block between `<!-- runs: NAME ... -->` and `<!-- /runs -->` becomes the table of those runs,
+`<!-- curves: NAME ... -->` their curves, `<!-- kept: NAME ... -->` their accuracy against all bytes
+kept. What that needs of a run (config, environment, result) is copied to docs/runs, so that
+`remnant report docs/runs/NAME ...` says the same for ever. A block that names a run which is not
+to be found stays as it is.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ import shutil
 import sys
 from pathlib import Path
 
-from remnant.reports import curves_picture, markdown_table
+from remnant.reports import curves_picture, kept_picture, markdown_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "results.md", *sorted((DOCS / "methods").glob("*.md")))
+_PICTURES = {
+    "curves": (curves_picture, "Accuracy after each task"),
+    "kept": (kept_picture, "Average accuracy against bytes of memory and network"),
+}
 _FILES = ("config.json", "environment.json", "result.json")
-_BLOCK = re.compile(r"(<!-- (runs|curves): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- (runs|curves|kept): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 
 
 def keep(runs: Path, name: str) -> Path:
@@ -45,10 +50,11 @@ def main() -> None:
             return match.group()
         if kind == "runs":
             return f"{opening}{markdown_table(folders)}{closing}"
-        picture = DOCS / "figures" / f"{folders[0].name}-curves.svg"
+        draw, title = _PICTURES[kind]
+        picture = DOCS / "figures" / f"{folders[0].name}-{kind}.svg"
         picture.parent.mkdir(exist_ok=True)
-        picture.write_text(curves_picture(folders))
-        return f"{opening}![Accuracy after each task](figures/{picture.name})\n{closing}"
+        picture.write_text(draw(folders))
+        return f"{opening}![{title}](figures/{picture.name})\n{closing}"
 
     for page in PAGES:
         page.write_text(_BLOCK.sub(fill, page.read_text()))

@@ -114,7 +114,7 @@ def test_a_comparison_reads_well_and_its_table_can_be_copied(
     page = view.page
     assert "72.00 ± 2.83" in page.locator("table.wide").inner_text()
     assert "cut" in page.locator(".notice").inner_text()
-    assert page.locator("figure svg[role=img]").count() == 2
+    assert page.locator("figure svg[role=img]").count() == 3
     view.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy as Markdown").click()
     page.get_by_text("Copied").wait_for()

@@ -72,7 +72,7 @@ def test_the_tables_hold_mean_deviation_and_memory(write_run: WriteRun) -> None:
     rows = markdown_table([root]).splitlines()
     assert rows[0].startswith("| Method | Dataset | Memory | Avg | Last | F | Top-5 |")
     assert "| er | digits | raw, 60KiB/class | 80.67 ± 0.94 | 72.00 ± 2.83 |" in rows[2]
-    assert rows[2].endswith("| 464 k | 366,000 | 20 | 812 | 75 | 2 |")
+    assert rows[2].endswith("| 464 k | 140 M | 366,000 | 20 | 812 | 75 | 2 |")
     assert "| finetune | digits | none |" in rows[3]
     assert "72.00 $\\pm$ 2.83 &" in latex_table([root])
 

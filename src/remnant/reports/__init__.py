@@ -1,7 +1,7 @@
 """Run folders -> pages, tables and pictures; needs no torch to read them."""
 
 from remnant.reports.codec_page import write_codec_page
-from remnant.reports.comparison import curves_picture, write_comparison
+from remnant.reports.comparison import curves_picture, kept_picture, write_comparison
 from remnant.reports.figures import draw_figures
 from remnant.reports.gallery import draw_gallery
 from remnant.reports.records import RunFolder, RunFolderError, find_runs, read_run
@@ -15,6 +15,7 @@ __all__ = [
     "draw_figures",
     "draw_gallery",
     "find_runs",
+    "kept_picture",
     "latex_table",
     "markdown_table",
     "read_run",

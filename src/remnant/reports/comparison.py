@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from remnant.reports.canvas import MARKERS, SERIES, put_legend_above, render, set_byte_axis
+from remnant.reports.byte_charts import kept_bytes, kept_chart, memory_chart
+from remnant.reports.canvas import MARKERS, SERIES, put_legend_above, render
 from remnant.reports.embed import inline_svg
 from remnant.reports.figures import marker_spacing, set_accuracy_axes
 from remnant.reports.groups import RunGroup, differing_settings, read_groups
@@ -34,8 +35,20 @@ def curves_picture(folders: Sequence[Path]) -> str:
     Raises:
         RunFolderError: A folder holds no run, or no run is finished.
     """
-    groups, _ = read_groups(folders)
-    svg = _curves_svg(groups).replace("currentColor", "#1c2126")
+    return _on_white(_curves_svg(read_groups(folders)[0]))
+
+
+def kept_picture(folders: Sequence[Path]) -> str:
+    """Average accuracy against memory plus network of several runs, as `curves_picture`.
+
+    Raises:
+        RunFolderError: A folder holds no run, or no run is finished.
+    """
+    return _on_white(kept_chart(read_groups(folders)[0]))
+
+
+def _on_white(svg: str) -> str:
+    svg = svg.replace("currentColor", "#1c2126")
     return svg.replace("<svg ", '<svg style="background: #ffffff" ', 1)
 
 
@@ -68,7 +81,11 @@ def _comparison_pictures(groups: Sequence[RunGroup]) -> list[Picture]:
             pictures.append(_drawn(f"curves-{len(pictures)}", title, caption, _curves_svg(members)))
         if len(members) > 1 and any(group.first.counted_ledger for group in members):
             title, caption = f"Accuracy for bytes: {dataset}", "Higher and further left is better."
-            pictures.append(_drawn(f"bytes-{len(pictures)}", title, caption, _bytes_svg(members)))
+            pictures.append(_drawn(f"bytes-{len(pictures)}", title, caption, memory_chart(members)))
+        if len(members) > 1 and all(kept_bytes(group.first) is not None for group in members):
+            title = f"Accuracy for all that is kept: {dataset}"
+            caption = "Memory, and four bytes for each parameter of the network at the end."
+            pictures.append(_drawn(f"kept-{len(pictures)}", title, caption, kept_chart(members)))
     return pictures
 
 
@@ -80,11 +97,6 @@ def _drawn(name: str, title: str, caption: str, svg: str) -> Picture:
 def _curves_svg(groups: Sequence[RunGroup]) -> str:
     """Accuracy after each task, one line per group, with a band of one deviation."""
     return render(lambda axes: _draw_curves(axes, groups), _height(groups))
-
-
-def _bytes_svg(groups: Sequence[RunGroup]) -> str:
-    """Average accuracy against the bytes that the memory used."""
-    return render(lambda axes: _draw_bytes(axes, groups), _height(groups))
 
 
 def _height(groups: Sequence[RunGroup]) -> float:
@@ -104,20 +116,4 @@ def _draw_curves(axes: Axes, groups: Sequence[RunGroup]) -> None:
             band = means - deviations, means + deviations
             axes.fill_between(seen, *band, color=color, alpha=0.2, linewidth=0)
     set_accuracy_axes(axes, sorted({count for group in groups for count in group.curve()[0]}))
-    put_legend_above(axes, columns=1)
-
-
-def _draw_bytes(axes: Axes, groups: Sequence[RunGroup]) -> None:
-    for index, group in enumerate(groups):
-        used = group.spread(lambda run: run.result.memory.used_bytes if run.result.memory else 0)
-        accuracy = group.spread(lambda run: run.result.average_accuracy)
-        if used is not None and accuracy is not None:
-            axes.errorbar(
-                used.mean, accuracy.mean, yerr=accuracy.deviation, linestyle="none", capsize=3,
-                color=SERIES[index % len(SERIES)], marker=MARKERS[index % len(MARKERS)],
-                markersize=7, label=group.label,
-            )  # fmt: skip
-    axes.set(xlabel="bytes used by the memory", ylabel="average accuracy (%)")
-    axes.margins(x=0.1, y=0.15)
-    set_byte_axis(axes, axes.get_xlim()[1])
     put_legend_above(axes, columns=1)

@@ -38,12 +38,18 @@ def exemplars_per_class(run: RunFolder) -> float | None:
     return sum(counts) / len(counts) if counts else None
 
 
+def _predict_flops(run: RunFolder) -> float | None:
+    """After the last task, per image."""
+    return (run.result.flops_per_image or {}).get("predict")
+
+
 _COLUMNS = (
     _Column("Avg", lambda run: run.result.average_accuracy, _with_deviation),
     _Column("Last", lambda run: run.result.last_accuracy, _with_deviation),
     _Column("F", lambda run: run.result.forgetting, _with_deviation),
     _Column("Top-5", lambda run: run.result.top5_average, _with_deviation),
     _Column("Params", lambda run: run.result.parameters, lambda it: count_text(it.mean)),
+    _Column("FLOP", _predict_flops, lambda it: count_text(it.mean)),
     _Column(
         "Bytes",
         lambda run: run.result.memory.used_bytes if run.result.memory else None,

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from run_folders import WriteRun
+
+from remnant.reports import kept_picture, read_run
+from remnant.reports.byte_charts import kept_bytes
+
+
+def test_what_is_kept_is_the_memory_and_four_bytes_for_each_parameter(write_run: WriteRun) -> None:
+    assert kept_bytes(read_run(write_run("er"))) == 366_000 + 4 * 464_154
+    assert kept_bytes(read_run(write_run("none", with_memory=False))) == 4 * 464_154
+    assert kept_bytes(read_run(write_run("untold", result={"parameters": None}))) is None
+
+
+def _name_heights(svg: str) -> list[float]:
+    """Where the names of methods stand, in pixels from above."""
+    found = re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>wa-\d+<', svg)
+    return sorted(float(height) for height in found)
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_names_of_equal_results_do_not_cover_one_another(write_run: WriteRun, count: int) -> None:
+    runs = [write_run(f"run-{index}", method=f"wa-{index}") for index in range(count)]
+    heights = _name_heights(kept_picture(runs))
+    assert len(heights) == count
+    assert min(below - above for above, below in pairwise(heights)) > 7.5
