@@ -45,7 +45,7 @@ _PUBLISHED = Schedule(
 # Chosen on a holdout of the training images; see docs/methods/dytox.md.
 MINI_OPTIMIZER = OptimizerConfig(
     name="adamw",
-    lr=1e-3,
+    lr=5e-4,
     weight_decay=1e-6,
     decay_norms_and_biases=False,
     schedule="cosine",
