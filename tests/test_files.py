@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
@@ -165,6 +166,23 @@ def test_a_second_writer_is_kept_out_until_the_first_is_done(tmp_path: Path) -> 
         pass
     with only_writer(path):
         pass
+
+
+def test_a_claim_on_a_file_that_was_replaced_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lock"
+    path.write_bytes(b"")
+    lock = fcntl.flock
+
+    def be_late(file: BinaryIO, how: int) -> None:
+        path.unlink()  # by the one who had the claim until now
+        path.write_bytes(b"")
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", be_late)
+    with pytest.raises(InputError, match="another process"), only_writer(path):
+        pytest.fail("two could be inside")
 
 
 # --------------------------------------------------------------------------------------- archives

@@ -121,7 +121,7 @@ class Task:
     num_tasks: int
     num_old_classes: int
     class_names: tuple[str, ...]  # of the new classes, in label order
-    train: ImageSet  # labels num_old_classes .. num_seen_classes - 1
+    train: ImageSet  # of the new classes; a learner's tasks may bring more images of old ones
 
     @property
     def num_new_classes(self) -> int:
@@ -134,6 +134,11 @@ class Task:
     @property
     def new_labels(self) -> range:
         return range(self.num_old_classes, self.num_seen_classes)
+
+    @property
+    def known_labels(self) -> list[int]:
+        """Of the old classes that the task brings more images of."""
+        return self.train.labels[self.train.labels < self.num_old_classes].unique().tolist()
 
 
 # ---------------------------------------------------------------------------------------- training

@@ -83,7 +83,8 @@ def remove_temporary_files(folder: Path) -> None:
 def only_writer(path: Path) -> Iterator[None]:
     """Within the block, no other process can enter one for the same existing file.
 
-    The system ends the claim with the process, however that stops.
+    The system ends the claim with the process, however that stops. The file may be removed inside
+    the block: whoever has opened it before is turned away as well.
 
     Raises:
         InputError: Another process is inside.
@@ -93,11 +94,14 @@ def only_writer(path: Path) -> Iterator[None]:
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            is_free = os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except (BlockingIOError, FileNotFoundError):
+            is_free = False
+        if not is_free:
             raise InputError(
                 f"{path.parent} is being written by another process. Wait for it to end, or stop "
                 "it first."
-            ) from None
+            )
         yield
 
 

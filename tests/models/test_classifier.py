@@ -55,6 +55,20 @@ def test_growth_by_nothing_is_refused() -> None:
         LinearClassifier(4).grow(0)
 
 
+@pytest.mark.parametrize("label", [0, 1, 3])
+def test_a_cut_removes_one_row_and_keeps_the_others_bit_for_bit(label: int) -> None:
+    classifier = LinearClassifier(4)
+    classifier.grow(4)
+    assert classifier.bias is not None
+    weight, bias = classifier.weight.clone(), classifier.bias.clone()
+    classifier.cut(label)
+    others = [row for row in range(4) if row != label]
+    assert torch.equal(classifier.weight, weight[others])
+    assert torch.equal(classifier.bias, bias[others])
+    assert classifier.num_classes == 3
+    assert classifier.weight.requires_grad
+
+
 def test_alignment_scales_new_rows_to_the_mean_length_of_old_ones() -> None:
     classifier = LinearClassifier(2)
     classifier.grow(4)

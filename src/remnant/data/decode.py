@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image
@@ -46,32 +48,59 @@ def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> n
     Raises:
         InputError: The file cannot be read, is no whole image, or has too many pixels.
     """
+    with _explaining(str(path)), Image.open(path, formats=FORMATS) as picture:
+        _check_pixels(picture, str(path))
+        return _frame(picture, size, draw)
+
+
+def decode_stream(file: BinaryIO, size: int, name: str) -> np.ndarray:
+    """What `decode_file` makes of a file with this content; errors call it `name`."""
+    with _explaining(name), Image.open(file, formats=FORMATS) as picture:
+        _check_pixels(picture, name)
+        return _frame(picture, size, None)
+
+
+def frame_picture(picture: Image.Image, size: int, name: str) -> np.ndarray:
+    """A picture that somebody else opened, framed for tests: uint8 [size, size, 3].
+
+    Raises:
+        InputError: It does not decode or has too many pixels; the message begins with `name`.
+    """
+    with _explaining(name):
+        _check_pixels(picture, name)
+        return _frame(picture.copy(), size, None)  # drafting would change what is not ours
+
+
+@contextmanager
+def _explaining(name: str) -> Iterator[None]:
     try:
-        with Image.open(path, formats=FORMATS) as picture:
-            if picture.width * picture.height > MAX_PIXELS:
-                raise _too_large(path)
-            return _decode(picture, size, draw)
+        yield
     except InputError:
         raise
     except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}). Check the file.") from None
+        raise InputError(f"{name} cannot be read ({error.strerror}). Check the file.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise _too_large(path) from None
+        raise _too_large(name) from None
     except _BROKEN:
         raise InputError(
-            f"{path} must be a whole JPEG, PNG, WebP, BMP or GIF image; it does not decode. "
+            f"{name} must be a whole JPEG, PNG, WebP, BMP or GIF image; it does not decode. "
             "Replace or remove the file."
         ) from None
 
 
-def _too_large(path: Path) -> InputError:
+def _check_pixels(picture: Image.Image, name: str) -> None:
+    if picture.width * picture.height > MAX_PIXELS:
+        raise _too_large(name)
+
+
+def _too_large(name: str) -> InputError:
     return InputError(
-        f"{path} must have at most {MAX_PIXELS:,} pixels; it has more. Make it smaller, or remove "
+        f"{name} must have at most {MAX_PIXELS:,} pixels; it has more. Make it smaller, or remove "
         "it."
     )
 
 
-def _decode(picture: Image.Image, size: int, draw: Sequence[float] | None) -> np.ndarray:
+def _frame(picture: Image.Image, size: int, draw: Sequence[float] | None) -> np.ndarray:
     orientation = _orientation(picture)
     is_turned = orientation >= 5  # lies on its side in the file
     width, height = picture.size[::-1] if is_turned else picture.size
@@ -88,13 +117,17 @@ def _decode(picture: Image.Image, size: int, draw: Sequence[float] | None) -> np
 
 def _test_box(width: int, height: int, size: int) -> Box:
     """What remains visible when the shorter side is resized and the centre cropped to `size`."""
-    # Chosen: small images are shown whole; the margin of 256 to 224 would blur a 64 px image.
-    shorter = round(size * 256 / 224) if size > _LARGE else size
-    scale = shorter / min(width, height)
+    scale = resized_side(size) / min(width, height)
     new_width, new_height = max(size, round(width * scale)), max(size, round(height * scale))
     left, top = (new_width - size) // 2, (new_height - size) // 2
     across, down = width / new_width, height / new_height
     return left * across, top * down, (left + size) * across, (top + size) * down
+
+
+def resized_side(size: int) -> int:
+    """The length to which the shorter side is brought before the centre is cropped to `size`."""
+    # Chosen: small images are shown whole; the margin of 256 to 224 would blur a 64 px image.
+    return round(size * 256 / 224) if size > _LARGE else size
 
 
 def _random_box(width: int, height: int, draw: Sequence[float]) -> Box:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -26,6 +27,8 @@ from remnant.memory.codecs import build_codec
 from remnant.memory.decoding import decode_classes
 from remnant.memory.exemplars import Codec, Exemplar
 from remnant.memory.packing import Packing
+
+ItemT = TypeVar("ItemT")
 
 
 class Memory:
@@ -94,15 +97,17 @@ class Memory:
         size = self.counted_exemplar_bytes
         return None if size is None else self.budget.quota(num_classes) // size
 
-    def room(self) -> int | None:
-        """Exemplars that the next class can store; None if sizes vary.
+    def room(self, label: int | None = None) -> int | None:
+        """Exemplars that the next class, or class `label`, can store; None if sizes vary.
 
-        More than `capacity` where classes before it have left some of a total budget.
+        More than `capacity` where other classes have left some of a total budget.
         """
         size = self.counted_exemplar_bytes
         if size is None:
             return None
-        return self._packing.share(self.codec, self._classes, self._num_sharing) // size
+        others = {key: stored for key, stored in self._classes.items() if key != label}
+        num_sharing = max(self.num_seen_classes, len(others) + 1)
+        return self._packing.share(self.codec, others, num_sharing) // size
 
     def ledger(self) -> dict[str, Any]:
         """Where the bytes are; only payload, positions and lengths grow with the exemplars."""
@@ -161,10 +166,50 @@ class Memory:
         self._commit(codec, kept, num_sharing)  # only now: a class that fails changes nothing
         return len(exemplars)
 
+    def extend_class(self, label: int, images: Iterable[np.ndarray | Tensor]) -> int:
+        """Store more images of a class, at the cost of its own worst; returns how many it has.
+
+        Exemplars that are stored keep their form. Old and new take turns, rank by rank, so that
+        any prefix holds both.
+        Chosen: turns, and not shares of how many images each came from, which nobody keeps.
+
+        Args:
+            label: Of a class that is stored.
+            images: uint8 [H, W, C], best first; read only as far as they fit.
+
+        Raises:
+            InputError: The class is not stored, or an image is of another shape.
+        """
+        stored = self._stored(label)
+        num_seen = self.num_seen_classes
+        codec, classes = self._weakened(num_seen)
+        old = classes.pop(label).exemplars
+        new = self._encoded(codec, label, images, first_rank=len(old))
+        share = self._packing.share(codec, classes, num_seen)
+        merged = self._packing.best(codec, stored.name, take_turns(old, new), share)
+        classes[label] = StoredClass(stored.name, merged)
+        kept = self._packing.trim(codec, classes, len(classes))
+        self._commit(codec, kept, num_seen)
+        return len(kept[label].exemplars)
+
     def remove_class(self, label: int) -> None:
         """Forget a class; a file saved afterwards holds nothing of it."""
         self._stored(label)
         del self._classes[label]
+
+    def unsee_class(self, label: int) -> None:
+        """Forget a class as if it had never come: labels above it fall by one.
+
+        It need not be stored, as long as it was seen.
+        """
+        if not 0 <= label < self.num_seen_classes:
+            raise InputError(
+                f"the memory has seen classes 0 to {self.num_seen_classes - 1}; got {label}."
+            )
+        self._classes = {
+            key - (key > label): stored for key, stored in self._classes.items() if key != label
+        }
+        self.num_seen_classes -= 1
 
     def remove_exemplar(self, label: int, rank: int) -> None:
         """Forget one exemplar; worse ones move up by a rank."""
@@ -181,6 +226,11 @@ class Memory:
     def exemplars(self, label: int) -> tuple[Exemplar, ...]:
         """What is stored of a class, best first."""
         return self._stored(label).exemplars
+
+    def exemplar_bytes(self, label: int) -> list[int]:
+        """What each exemplar of a class takes, best first, with positions and length."""
+        extra = self.codec.length_bytes
+        return [len(one.payload) + len(one.positions) + extra for one in self.exemplars(label)]
 
     def images(self, fill: Sequence[int] | None = None) -> ImageSet | None:
         """Everything decoded, class by class, best first; None when the memory is empty.
@@ -281,9 +331,13 @@ class Memory:
         self.codec, self._classes, self.num_seen_classes = codec, classes, num_seen
 
     def _encoded(
-        self, codec: Codec, label: int, images: Iterable[np.ndarray | Tensor]
+        self,
+        codec: Codec,
+        label: int,
+        images: Iterable[np.ndarray | Tensor],
+        first_rank: int = 0,
     ) -> Iterator[Exemplar]:
-        for rank, image in enumerate(images):
+        for rank, image in enumerate(images, start=first_rank):
             draw = generator(self.seed, "patches", label, rank)
             exemplar = codec.encode(self._checked(image), draw)
             codec.check(exemplar)
@@ -309,6 +363,12 @@ class Memory:
         forms = self.codec.weaker_forms() if self.config.when_full == "recode" else ()
         *_, weakest = (self.codec, *forms)
         self._packing.require_room(weakest, num_classes)
+
+
+def take_turns(first: Iterable[ItemT], second: Iterable[ItemT]) -> Iterator[ItemT]:
+    """One of the first, one of the second, and so on; then what is left of the longer."""
+    for pair in zip_longest(first, second):
+        yield from (item for item in pair if item is not None)
 
 
 def _check_name(name: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -59,6 +60,8 @@ class Method(nn.Module, Generic[ConfigT]):
     """
 
     uses_memory: ClassVar[bool] = True
+    takes_known_classes: ClassVar[bool] = False  # a task may bring more images of old classes
+    has_one_row_per_class: ClassVar[bool] = False  # in a linear classifier, and nothing else
     Config: ClassVar[type[MethodConfig]]
     backbone: nn.Module
     classifier: LinearClassifier
@@ -101,7 +104,8 @@ class Method(nn.Module, Generic[ConfigT]):
 
         A checkpoint is loaded into a network that was built and grown once per earlier task.
         """
-        self.classifier.grow(task.num_new_classes)
+        if task.num_new_classes > 0:
+            self.classifier.grow(task.num_new_classes)
 
     def phase(
         self,
@@ -148,18 +152,26 @@ class Method(nn.Module, Generic[ConfigT]):
         return None
 
     def remember(self, task: Task, reader: Reader) -> None:
-        """Fill the memory with the new classes; the old ones give way as far as they must."""
+        """Fill the memory with the new classes; the old ones give way as far as they must.
+
+        Old classes of which the task brought more images keep some of those too.
+        """
         if self.memory is None:
             return
         self.memory.expect(task.num_seen_classes)
         for label, name in zip(task.new_labels, task.class_names, strict=True):
-            images, room = task.train.of_class(label), self.memory.room()
-            count = len(images) if room is None else min(room, len(images))
-            ranks = self.rank_exemplars(images, label, count, reader)
-            ranked = (
-                image.numpy() for batch in reader.images(images.select(ranks)) for image in batch
-            )
-            self.memory.add_class(label, name, ranked)
+            self.memory.add_class(label, name, self._ranked(task, label, reader))
+        for label in task.known_labels:
+            self.memory.extend_class(label, self._ranked(task, label, reader))
+
+    def _ranked(self, task: Task, label: int, reader: Reader) -> Iterator[np.ndarray]:
+        """The images of one class worth keeping, best first, read as they are asked for."""
+        assert self.memory is not None, "only a method with a memory ranks exemplars"
+        images, room = task.train.of_class(label), self.memory.room(label)
+        count = len(images) if room is None else min(room, len(images))
+        ranks = self.rank_exemplars(images, label, count, reader)
+        for batch in reader.images(images.select(ranks)):
+            yield from batch.numpy()
 
     def rank_exemplars(self, images: ImageSet, label: int, count: int, reader: Reader) -> Tensor:
         """Positions of the `count` images of one class worth keeping, best first."""

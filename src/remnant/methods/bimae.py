@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -91,6 +91,8 @@ class BiMAEConfig(MethodConfig):
 
 class BiMAE(Method[BiMAEConfig]):
     Config = BiMAEConfig
+    takes_known_classes: ClassVar[bool] = True
+    has_one_row_per_class: ClassVar[bool] = True
 
     def __init__(self, config: BiMAEConfig, world: World) -> None:
         super().__init__(config, world)
@@ -160,7 +162,8 @@ class BiMAE(Method[BiMAEConfig]):
         self.grow(task)
 
     def grow(self, task: Task) -> None:
-        self.network.classifier.grow(task.num_new_classes)
+        if task.num_new_classes > 0:
+            self.network.classifier.grow(task.num_new_classes)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         schedule = self.config.schedule(task)

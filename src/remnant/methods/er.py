@@ -5,7 +5,7 @@ Cross-entropy over all classes seen, every sample with equal weight; no teacher,
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch.nn import functional as F
 
@@ -22,6 +22,8 @@ class ERConfig(MethodConfig):
 
 class ER(Method[ERConfig]):
     Config = ERConfig
+    takes_known_classes: ClassVar[bool] = True
+    has_one_row_per_class: ClassVar[bool] = True
 
     def __init__(self, config: ERConfig, world: World) -> None:
         super().__init__(config, world)

@@ -26,6 +26,7 @@ class FinetuneConfig(MethodConfig):
 class Finetune(Method[FinetuneConfig]):
     Config = FinetuneConfig
     uses_memory: ClassVar[bool] = False
+    has_one_row_per_class: ClassVar[bool] = True
 
     def __init__(self, config: FinetuneConfig, world: World) -> None:
         super().__init__(config, world)

@@ -20,6 +20,7 @@ class JointConfig(MethodConfig):
 class Joint(Method[JointConfig]):
     Config = JointConfig
     uses_memory: ClassVar[bool] = False
+    has_one_row_per_class: ClassVar[bool] = True
 
     def __init__(self, config: JointConfig, world: World) -> None:
         super().__init__(config, world)

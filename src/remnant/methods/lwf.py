@@ -41,6 +41,7 @@ class LwFConfig(MethodConfig):
 class LwF(Method[LwFConfig]):
     Config = LwFConfig
     uses_memory: ClassVar[bool] = False
+    has_one_row_per_class: ClassVar[bool] = True
 
     def __init__(self, config: LwFConfig, world: World) -> None:
         super().__init__(config, world)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
@@ -34,6 +34,7 @@ class WAConfig(MethodConfig):
 
 class WA(Method[WAConfig]):
     Config = WAConfig
+    has_one_row_per_class: ClassVar[bool] = True
 
     def __init__(self, config: WAConfig, world: World) -> None:
         super().__init__(config, world)

@@ -45,10 +45,21 @@ class LinearClassifier(nn.Module):
             entries = torch.empty(num_new_classes).uniform_(-bound, bound, generator=generator)
             self.bias = _append(self.bias, entries)
 
+    def cut(self, label: int) -> None:
+        """Remove the row of one class; those behind it move up, bit for bit."""
+        is_kept = torch.arange(self.num_classes, device=self.weight.device) != label
+        self.weight = _keep(self.weight, is_kept)
+        if self.bias is not None:
+            self.bias = _keep(self.bias, is_kept)
+
 
 def _append(old: nn.Parameter, new: Tensor) -> nn.Parameter:
     joined = torch.cat([old.detach(), new.to(old)])
     return nn.Parameter(joined, requires_grad=old.requires_grad)
+
+
+def _keep(rows: nn.Parameter, is_kept: Tensor) -> nn.Parameter:
+    return nn.Parameter(rows.detach()[is_kept], requires_grad=rows.requires_grad)
 
 
 @torch.no_grad()
