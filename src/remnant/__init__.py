@@ -8,8 +8,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from remnant.api import run as run
+    from remnant.learner import Learner as Learner
 
-__all__ = ["__version__", "run"]
+__all__ = ["Learner", "__version__", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +19,8 @@ def __getattr__(name: str) -> Any:
         from remnant.api import run
 
         return run
+    if name == "Learner":
+        from remnant.learner import Learner
+
+        return Learner
     raise AttributeError(f"module 'remnant' has no attribute {name!r}")

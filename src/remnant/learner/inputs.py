@@ -1,0 +1,277 @@
+"""What people hand in -> uint8 RGB images of one size, and labels.
+
+Nobody's files, arrays or labels are trusted: whatever cannot be used is told in one sentence that
+names the image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from remnant.contracts import ArrayImages, Images, InputError
+from remnant.data.decode import ENDINGS, FORMATS, decode_file, decode_stream, frame_picture
+from remnant.data.file_images import HELD_BYTES, FileImages, PathTable
+from remnant.data.folder import image_set, subfolders
+
+Label = str | int
+
+
+@dataclass(frozen=True)
+class EncodedImage:
+    """What a file holds, where it came without one: over a network, say."""
+
+    name: str  # for errors
+    content: bytes
+
+
+Item = np.ndarray | Image.Image | Path | EncodedImage
+
+_WORKERS = max(1, min(8, os.cpu_count() or 1))  # threads; Pillow lets them run at once
+_MEASURED = 200  # images whose sizes decide about all
+_FORMS = (
+    "images must be a folder, an array or tensor [N, H, W], [N, H, W, C] or [N, C, H, W], or a "
+    "list of arrays, PIL images and paths"
+)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Images as they came, of any sizes, with the labels that came with them."""
+
+    items: Sequence[Item] | PathTable
+    labels: list[Label] | None  # None: nobody said
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def classes(self) -> list[Label]:
+        """The labels, each once: numbers by size, then names by the alphabet."""
+        return sorted(set(self.labels or ()), key=lambda label: (isinstance(label, str), label))
+
+
+# ---------------------------------------------------------------------------------------- gathering
+
+
+def gather(images: Any) -> Given:
+    """Images in any of the forms that a learner takes; a folder of class folders brings labels.
+
+    Raises:
+        InputError: The form is none of them, or there is no image.
+    """
+    if isinstance(images, str | os.PathLike):
+        return _gather_path(Path(images).expanduser())
+    if isinstance(images, Image.Image):
+        return Given([images], None)
+    if isinstance(images, Tensor):
+        images = images.detach().cpu().numpy()
+    if isinstance(images, np.ndarray) and images.dtype.kind not in "OUS":
+        return Given(_split_array(images), None)
+    if not isinstance(images, Iterable) or isinstance(images, bytes | dict):
+        raise InputError(f"{_FORMS}; got {type(images).__name__}.")
+    items = [_as_item(item, index) for index, item in enumerate(images)]
+    if not items:
+        raise InputError("there must be at least one image; got none.")
+    return Given(items, None)
+
+
+def gather_labelled(images: Any, labels: Any) -> Given:
+    """Images with one label each, given or by their folders.
+
+    Raises:
+        InputError: As `gather`, or labels are missing, superfluous, too many, or of no use.
+    """
+    given = gather(images)
+    if given.labels is not None:
+        if labels is None:
+            return given
+        raise InputError("the sub-folders of a folder are its labels. Leave the labels out.")
+    if labels is None:
+        raise InputError(
+            "every image must have a label. Give labels, or a folder with a sub-folder per class."
+        )
+    if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
+        raise InputError(f"labels must be a list or an array; got {type(labels).__name__}.")
+    plain = [_as_label(label) for label in labels]
+    if len(plain) != len(given):
+        raise InputError(
+            f"every image must have one label; got {len(given):,} images and {len(plain):,} labels."
+        )
+    return Given(given.items, plain)
+
+
+def _gather_path(path: Path) -> Given:
+    if path.is_file():
+        return Given([path], None)
+    if not path.is_dir():
+        raise InputError(f"{path} does not exist. Check the path.")
+    names = subfolders(path)
+    if not names:
+        files = sorted(
+            one
+            for one in path.iterdir()
+            if one.name.lower().endswith(ENDINGS) and not one.name.startswith(".")
+        )
+        if not files:
+            raise InputError(
+                f"{path} must hold a folder of images per class ({', '.join(ENDINGS)}); it holds "
+                "neither folders nor images. Add them."
+            )
+        return Given(files, None)
+    found = image_set(path, names, size=8, workers=1)  # unopened, so the size is of no account
+    assert isinstance(found.images, FileImages), "a folder's images stay in their files"
+    return Given(found.images.paths, [_as_label(names[label]) for label in found.labels.tolist()])
+
+
+def _as_label(label: Any) -> Label:
+    plain = label.item() if isinstance(label, np.generic | Tensor) else label
+    if isinstance(plain, bool) or not isinstance(plain, str | int):
+        raise InputError(f"a label must be text or a whole number; got {plain!r}.")
+    if isinstance(plain, int):
+        return plain
+    try:
+        plain.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"a class name must be valid text; got {plain!r}. Rename it.") from None
+    if not plain.strip():
+        raise InputError("a class must have a name; got one of spaces alone, or none.")
+    return str(plain)
+
+
+def _as_item(item: Any, index: int) -> Item:
+    if isinstance(item, str | os.PathLike):
+        return Path(item).expanduser()
+    if isinstance(item, Image.Image | EncodedImage):
+        return item
+    if isinstance(item, Tensor):
+        item = item.detach().cpu().numpy()
+    if isinstance(item, np.ndarray):
+        return _as_pixels(item, f"image {index}")
+    raise InputError(f"image {index} must be an array, a PIL image or a path; got {item!r:.80}.")
+
+
+# ------------------------------------------------------------------------------------------- arrays
+
+
+def _split_array(array: np.ndarray) -> list[Item]:
+    if array.ndim not in (3, 4) or 0 in array.shape[1:]:
+        raise InputError(f"{_FORMS}; got an array of shape {list(array.shape)}.")
+    if len(array) == 0:
+        raise InputError("there must be at least one image; got none.")
+    return [_as_pixels(image, f"image {index}") for index, image in enumerate(array)]
+
+
+def _as_pixels(image: np.ndarray, name: str) -> np.ndarray:
+    """uint8 [H, W] or [H, W, 3 or 4]."""
+    if image.ndim == 3 and image.shape[2] not in (1, 3, 4) and image.shape[0] in (1, 3):
+        image = image.transpose(1, 2, 0)  # channels first
+    if image.ndim == 3 and image.shape[2] == 1:
+        image = image[:, :, 0]
+    is_picture = image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (3, 4))
+    if not is_picture or 0 in image.shape:
+        raise InputError(f"{name} must be [H, W] or [H, W, C]; got shape {list(image.shape)}.")
+    return _as_bytes(image, name)
+
+
+def _as_bytes(image: np.ndarray, name: str) -> np.ndarray:
+    if image.dtype == np.uint8:
+        return image
+    kind, limit = image.dtype.kind, 1 if image.dtype.kind == "f" else 255
+    if kind not in "fiu":
+        raise InputError(f"{name} must hold bytes or floats from 0 to 1; got {image.dtype}.")
+    low, high = image.min(), image.max()
+    if not (low >= 0 and high <= limit):  # written so that nan fails
+        raise InputError(
+            f"{name} must hold whole numbers from 0 to 255 or floats from 0 to 1; got "
+            f"{image.dtype} from {low} to {high}. Scale it."
+        )
+    levels = image.astype(np.float64) * 255 if kind == "f" else image
+    return np.rint(levels).astype(np.uint8)
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+def shorter_side(given: Given) -> int:
+    """The median of the shorter sides, in pixels, over a sample spread evenly over the images."""
+    step = max(1, len(given) // _MEASURED)
+    return median_low(_shorter_side(given.items[index]) for index in range(0, len(given), step))
+
+
+def _shorter_side(item: Item) -> int:
+    if isinstance(item, np.ndarray):
+        return min(item.shape[:2])
+    if isinstance(item, Image.Image):
+        return min(item.size)
+    try:
+        source = io.BytesIO(item.content) if isinstance(item, EncodedImage) else item
+        with Image.open(source, formats=FORMATS) as picture:
+            return min(picture.size)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        _framed(item, 8, "")  # says what is wrong with it
+        raise
+
+
+def read(given: Given, size: int) -> Images:
+    """The images as uint8 [size, size, 3], framed as `data.decode` frames them.
+
+    In memory, so that every file is known to be whole before anything is learned; files that
+    would not fit there are opened again and again.
+
+    Raises:
+        InputError: An image does not decode.
+    """
+    if len(given) * size * size * 3 > HELD_BYTES:
+        paths = [given.items[index] for index in range(len(given))]
+        if all(isinstance(path, Path) for path in paths):
+            table = PathTable.build(Path(), (str(path) for path in paths))
+            return FileImages(table, torch.arange(len(table)), size, _WORKERS)
+    images = np.empty((len(given), size, size, 3), np.uint8)
+
+    def decode(index: int) -> None:
+        images[index] = _framed(given.items[index], size, f"image {index}")
+
+    if len(given) == 1:
+        decode(0)
+    else:
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            for _ in pool.map(decode, range(len(given))):
+                pass
+    return ArrayImages(torch.from_numpy(images))
+
+
+def _framed(item: Item, size: int, name: str) -> np.ndarray:
+    if isinstance(item, Path):
+        return decode_file(item, size)
+    if isinstance(item, EncodedImage):
+        return decode_stream(io.BytesIO(item.content), size, item.name)
+    if isinstance(item, Image.Image):
+        return frame_picture(item, size, name)
+    return frame_picture(Image.fromarray(np.ascontiguousarray(item)), size, name)
+
+
+def fingerprint(images: Images) -> str:
+    """SHA-256 of the pixels; of files that are not in memory: of path, size and time of change."""
+    digest = hashlib.sha256()
+    if isinstance(images, FileImages):
+        for row in images.rows.tolist():
+            path = images.paths[row]
+            facts = path.stat()
+            digest.update(f"{path}\x1f{facts.st_size}\x1f{facts.st_mtime_ns}\x1e".encode())
+        return digest.hexdigest()
+    assert isinstance(images, ArrayImages), "what is not in files is in memory"
+    digest.update(images.array.numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors
+from small_learner import TINY, Counter, stripes, tiny_learner
+
+import remnant
+from remnant.contracts import InputError
+from remnant.files import read_archive, write_archive
+from remnant.learner import Learner, forget_in_store, learn_into_store, store_updates
+from remnant.learner.store import KIND, VERSION, only_updater, work_folder
+from remnant.training.trainer import StepReport
+
+HERE = Path(__file__).parent
+TESTS = stripes("a", "c", "e", per_class=3, seed=9)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    path = tmp_path / "stripes.remnant"
+    learn_into_store(path, *stripes("a", "c"), **TINY)
+    return path
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def expected_digest() -> str:
+    return tiny_learner().partial_fit(*stripes("a", "c")).partial_fit(*stripes("e")).digest()
+
+
+# --------------------------------------------------------------------------------- saved and loaded
+
+
+def test_a_loaded_store_answers_and_learns_as_the_saved_learner(tmp_path: Path) -> None:
+    learner = tiny_learner().partial_fit(*stripes("a", "c"))
+    learner.save(tmp_path / "stripes.remnant")
+    assert names_in(tmp_path) == ["stripes.remnant"]
+    loaded = Learner.load(tmp_path / "stripes.remnant")
+    assert (loaded.predict_proba(TESTS[0]) == learner.predict_proba(TESTS[0])).all()
+    assert loaded.history_ == learner.history_
+    assert loaded.classes_.tolist() == learner.classes_.tolist()
+    assert loaded.get_params() == learner.get_params() | {
+        "accelerator": "auto",
+        "threads": None,
+        "quiet": False,
+    }
+    loaded.set_params(accelerator="cpu", threads=1, quiet=True).partial_fit(*stripes("e"))
+    assert loaded.digest() == expected_digest()
+
+
+def test_whole_numbers_stay_whole_numbers(tmp_path: Path) -> None:
+    tiny_learner().partial_fit(*stripes(3, 1)).save(tmp_path / "x")
+    assert Learner.load(tmp_path / "x").classes_.tolist() == [1, 3]
+
+
+def test_a_store_tells_nothing_of_the_machine_and_needs_no_pickle(store: Path) -> None:
+    with safetensors.safe_open(store, framework="numpy") as file:
+        header = json.loads(file.metadata()["remnant"])
+    assert header["metadata"]["remnant"] == remnant.__version__
+    assert not {"accelerator", "threads", "quiet"} & set(header["metadata"]["parameters"])
+    assert str(store.parent) not in json.dumps(header)
+
+
+def test_learning_into_a_store_is_learning(store: Path) -> None:
+    learner = learn_into_store(store, *stripes("e"), quiet=True, threads=1, test=TESTS)
+    assert learner.digest() == Learner.load(store).digest() == expected_digest()
+    assert learner.history_[-1]["accuracy"] == 100.0
+    assert names_in(store.parent) == [store.name]
+
+
+# ------------------------------------------------------------------------------------ refused files
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def turn_to_text(path: Path) -> None:
+    path.write_text("not a store")
+
+
+def rewritten(**changes: Any) -> Callable[[Path], None]:
+    def rewrite(path: Path) -> None:
+        arrays, metadata = read_archive(path, KIND, VERSION)
+        write_archive(path, KIND, VERSION, arrays, metadata | changes)
+
+    return rewrite
+
+
+def make_newer(path: Path) -> None:
+    arrays, metadata = read_archive(path, KIND, VERSION)
+    write_archive(path, KIND, VERSION + 1, arrays, metadata)
+
+
+def make_a_memory(path: Path) -> None:
+    write_archive(path, "memory", 1, {}, {})
+
+
+def swap_weights(path: Path) -> None:
+    arrays, metadata = read_archive(path, KIND, VERSION)
+    arrays["model/classifier.weight"] = arrays["model/classifier.weight"][:, :5]
+    write_archive(path, KIND, VERSION, arrays, metadata)
+
+
+def drop_a_setting(path: Path) -> None:
+    arrays, metadata = read_archive(path, KIND, VERSION)
+    metadata["settings"]["method"]["from_the_future"] = 1
+    write_archive(path, KIND, VERSION, arrays, metadata | {"remnant": "0.9.0"})
+
+
+DAMAGES: list[tuple[Callable[[Path], None], str]] = [
+    (flip_a_byte, "checksum does not match"),
+    (cut_short, "not a readable remnant file"),
+    (empty, "not a readable remnant file"),
+    (turn_to_text, "not a readable remnant file"),
+    (make_newer, "store format version 2; this remnant reads version 1"),
+    (make_a_memory, "must be a remnant store file; it is a memory file"),
+    (swap_weights, "weights that do not fit its settings"),
+    (rewritten(classes=["a"]), "does not tell its classes"),
+    (rewritten(settings=7), "cannot be used: settings must be a group of settings"),
+    (rewritten(memory={}), "does not hold a usable memory"),
+    (drop_a_setting, r"from_the_future is not a setting.*written by remnant 0\.9\.0"),
+]
+
+
+@pytest.mark.parametrize(("damage", "told"), DAMAGES)
+def test_a_store_that_cannot_be_used_is_told_and_left_as_it_is(
+    store: Path, damage: Callable[[Path], None], told: str
+) -> None:
+    damage(store)
+    content = store.read_bytes()
+    for use in (
+        lambda: Learner.load(store),
+        lambda: learn_into_store(store, *stripes("e"), quiet=True),
+        lambda: forget_in_store(store, "a"),
+    ):
+        with pytest.raises(InputError, match=told):
+            use()
+    assert store.read_bytes() == content
+    assert names_in(store.parent) == [store.name]
+
+
+def test_what_a_later_minor_version_adds_is_passed_over(store: Path) -> None:
+    before = Learner.load(store).digest()
+    rewritten(mood="good", remnant="0.9.0")(store)
+    assert Learner.load(store).digest() == before
+
+
+def test_a_missing_store_and_a_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        Learner.load(tmp_path / "none.remnant")
+    for use in (Learner.load, lambda path: learn_into_store(path, *stripes("a"))):
+        with pytest.raises(InputError, match="it is a folder"):
+            use(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("update", "told"),
+    [
+        ((stripes("e")[0], ["e"]), "6 images and 1 labels"),
+        ((["missing.png"], ["e"]), "cannot be read"),
+        ((stripes(1)), "by text, or all by whole numbers"),
+    ],
+)
+def test_bad_input_leaves_the_store_unchanged_and_nothing_beside_it(
+    store: Path, update: tuple[Any, Any], told: str
+) -> None:
+    content = store.read_bytes()
+    with pytest.raises(InputError, match=told):
+        learn_into_store(store, *update, quiet=True)
+    assert store.read_bytes() == content
+    assert names_in(store.parent) == [store.name]
+
+
+def test_a_full_disk_leaves_the_old_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = store.read_bytes()
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="No space left"):
+            Learner.load(store).save(store)
+    assert store.read_bytes() == content
+    assert names_in(store.parent) == [store.name]
+
+
+# ---------------------------------------------------------------------------------- two at a time
+
+
+def test_a_second_updater_gets_a_clear_error(store: Path) -> None:
+    class Rival:
+        told = ""
+
+        def on_step(self, report: StepReport) -> None:
+            try:
+                forget_in_store(store, "a")
+            except InputError as error:
+                self.told = str(error)
+
+    rival = Rival()
+    learn_into_store(store, *stripes("e"), quiet=True, watchers=(rival,))
+    assert "is being updated by another process. Wait for it to end" in rival.told
+    assert Learner.load(store).digest() == expected_digest()
+    forget_in_store(store, "a")  # and is let in afterwards
+
+
+def test_a_store_can_be_read_while_it_is_updated(store: Path) -> None:
+    before = Learner.load(store).digest()
+    with only_updater(store):
+        assert Learner.load(store).digest() == before
+        with pytest.raises(InputError, match="being updated"):
+            Learner.load(store).save(store)
+
+
+# ---------------------------------------------------------------------------------- interruption
+
+
+def test_an_interrupted_update_goes_on_from_its_checkpoint(store: Path) -> None:
+    content, counter = store.read_bytes(), Counter()
+    with pytest.raises(KeyboardInterrupt):
+        learn_into_store(store, *stripes("e"), quiet=True, watchers=(Counter(9),))
+    assert store.read_bytes() == content
+    assert names_in(store.parent) == [store.name, work_folder(store).name]
+    learner = learn_into_store(store, *stripes("e"), quiet=True, watchers=(counter,))
+    assert counter.steps[0] == 8
+    assert learner.digest() == expected_digest()
+    assert names_in(store.parent) == [store.name]
+
+
+def test_a_first_update_goes_on_too_though_there_is_no_store_yet(tmp_path: Path) -> None:
+    path, counter = tmp_path / "new.remnant", Counter()
+    with pytest.raises(KeyboardInterrupt):
+        learn_into_store(path, *stripes("a", "c"), watchers=(Counter(9),), **TINY)
+    assert not path.exists()
+    learner = learn_into_store(path, *stripes("a", "c"), watchers=(counter,), **TINY)
+    assert counter.steps[0] == 8
+    assert learner.digest() == tiny_learner().partial_fit(*stripes("a", "c")).digest()
+
+
+def test_a_damaged_checkpoint_costs_time_alone(store: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        learn_into_store(store, *stripes("e"), quiet=True, watchers=(Counter(9),))
+    for path in work_folder(store).glob("*.safetensors"):
+        path.write_bytes(b"")
+    learner = learn_into_store(store, *stripes("e"), quiet=True)
+    assert learner.digest() == expected_digest()
+
+
+def test_an_update_that_was_killed_when_it_was_done_is_not_learned_twice(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = store_updates.write_store
+
+    def write_and_die(*arguments: Any) -> None:
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_updates, "write_store", write_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            learn_into_store(store, *stripes("e"), quiet=True)
+    learner = learn_into_store(store, *stripes("e"), quiet=True)
+    assert learner.digest() == expected_digest()
+    assert len(learner.history_) == 2
+    assert names_in(store.parent) == [store.name]
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    while not condition():
+        assert process.poll() is None, "the program ended too soon"
+        time.sleep(0.01)
+
+
+def test_a_kill_during_an_update_leaves_the_store_and_costs_no_bit(store: Path) -> None:
+    content, work = store.read_bytes(), work_folder(store)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent)])}
+    command = [sys.executable, str(HERE / "teach_pixels.py"), str(store), "e", "0.2"]
+    with subprocess.Popen(command, env=environment) as process:
+        wait_for(lambda: len([*work.glob("*-step-*.safetensors")]) == 2, process)
+        with pytest.raises(InputError, match="being updated by another process"):
+            forget_in_store(store, "a")
+        process.kill()
+    assert store.read_bytes() == content
+    counter = Counter()
+    learner = learn_into_store(store, *stripes("e"), watchers=(counter,), **TINY)
+    assert counter.steps[0] > 0
+    assert learner.digest() == expected_digest()
+    assert names_in(store.parent) == [store.name]
+
+
+# --------------------------------------------------------------------------------------- forgetting
+
+
+def test_the_bytes_of_a_forgotten_class_are_in_no_file(store: Path) -> None:
+    learner = Learner.load(store)
+    assert learner.memory_ is not None
+    gone, kept = (learner.memory_.exemplars(label) for label in (1, 0))
+    rows = learner.method_.state_dict()["classifier.weight"].numpy()
+    with pytest.raises(KeyboardInterrupt):
+        learn_into_store(store, *stripes("e"), quiet=True, watchers=(Counter(9),))
+    content = store.read_bytes()
+    assert all(exemplar.payload in content for exemplar in (*gone, *kept))
+    assert "cannot be undone" in forget_in_store(store, "c")
+    assert names_in(store.parent) == [store.name]
+    content = store.read_bytes()
+    assert not any(exemplar.payload in content for exemplar in gone)
+    assert all(exemplar.payload in content for exemplar in kept)
+    assert rows[0].tobytes() in content
+    assert rows[1].tobytes() not in content
+    with safetensors.safe_open(store, framework="numpy") as file:
+        assert '"c"' not in file.metadata()["remnant"]
+    assert set(Learner.load(store).predict(TESTS[0])) == {"a"}
+
+
+def test_what_a_killed_writer_left_is_swept_up(store: Path) -> None:
+    left = store.with_name(f".{store.name}.abc123.tmp")
+    other = store.with_name(".other.remnant.abc123.tmp")
+    left.write_bytes(b"half a store")
+    other.write_bytes(b"somebody else's")
+    Learner.load(store).save(store)
+    assert not left.exists()
+    assert other.exists()
+
+
+def test_stores_of_the_same_knowledge_are_equal_but_for_times(tmp_path: Path) -> None:
+    contents = []
+    for name in ("one", "two"):
+        learner = tiny_learner().partial_fit(*stripes("a", "c"))
+        learner.save(tmp_path / name)
+        arrays, metadata = read_archive(tmp_path / name, KIND, VERSION)
+        del metadata["history"]
+        contents.append((arrays, metadata))
+    assert contents[0][1] == contents[1][1]
+    for name, array in contents[0][0].items():
+        assert np.array_equal(array, contents[1][0][name])
