@@ -81,7 +81,7 @@ def test_colours_are_measured_and_one_colour_has_some_deviation() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "pixels"])
-@pytest.mark.parametrize("image_size", [32, 64])
+@pytest.mark.parametrize("image_size", [32, 64, 128])
 def test_every_method_has_settings_that_fit_it(name: str, image_size: int) -> None:
     settings = settings_of(image_size, method=name)
     assert (settings.memory is not None) == METHODS[name].uses_memory
@@ -94,14 +94,26 @@ def test_every_method_has_settings_that_fit_it(name: str, image_size: int) -> No
 def test_bilateral_mae_gets_its_best_options() -> None:
     settings = settings_of()
     method = settings.method.model_dump()
-    assert method["exact_view_ratio"] > 0
     assert method["distill_weight"] > 0
     assert method["unmasked_ratio"] > 0
     assert method["first"]["sampling"] == "balanced"
-    assert method["network"]["patch_size"] == settings.memory.codec.patch_size == 4
+    assert method["network"]["patch_size"] == 4
     assert (method["network"]["width"], method["network"]["mlp_width"]) == (128, 512)
-    assert settings.memory.codec.name == "coded-patches"
     assert settings_of(device="cuda").method.network.width == 384
+
+
+@pytest.mark.parametrize("image_size", [32, 64, 128])
+def test_exemplars_are_whole_images_in_the_form_that_suits_their_size(image_size: int) -> None:
+    settings = settings_of(image_size)
+    assert settings.memory.codec.name == ("transform" if image_size <= 64 else "webp")
+    assert settings.method.exact_view_ratio == 0
+
+
+@pytest.mark.parametrize("codec", ["patches", "coded-patches"])
+def test_exemplars_of_patches_are_shown_by_them_too(codec: str) -> None:
+    settings = settings_of(64, codec=codec)
+    assert settings.method.exact_view_ratio > 0
+    assert settings.memory.codec.patch_size == settings.method.network.patch_size == 8
 
 
 def test_everything_chosen_can_be_set() -> None:

@@ -25,10 +25,15 @@ from remnant.recipes import load_recipe
 from remnant.training.acceleration import Accelerator
 from remnant.training.processes import TrainingConfig, acceleration_of
 
-# The best options found for each method at mini scale, and how exemplars are stored.
+# The best options found for each method at mini scale.
 RECIPE = "cifar100-mini-{}"
-CODECS = {"bimae": "coded-patches"}
-OTHER_CODEC = "webp"  # of methods that want whole images
+# Chosen: exemplars are whole images, since more is learned from those that fit a budget than from
+# patches of all (docs/results.md). For small ones the transform coder takes fewest bytes; of tiles
+# of 128 px (scikit-learn's two photographs) 1,909 at 35.3 dB, where WebP takes 2,013 at 36.2.
+_LARGEST_TRANSFORMED = 64
+# Chosen: a thin ResNet keeps every pixel up to its last stages, which costs minutes more at 128 px.
+_LARGEST_THIN = 64
+_PARTIAL_CODECS = ("patches", "coded-patches")
 
 # Chosen: few steps pass between two checkpoints, since an update lasts minutes.
 _CHECKPOINT_EVERY_STEPS = 100
@@ -92,6 +97,11 @@ def choose_patch_size(image_size: int, device: Accelerator) -> int:
             "multiple of 8."
         )
     return min(fitting, key=lambda side: abs(image_size // side - _PATCHES_ACROSS))
+
+
+def choose_codec(image_size: int) -> str:
+    """What keeps most of whole images of this size in a byte."""
+    return "transform" if image_size <= _LARGEST_TRANSFORMED else "webp"
 
 
 def choose_batch_size(num_images: int, device: Accelerator) -> int:
@@ -208,17 +218,25 @@ def _sizes(
         chosen += [f"method.network.patch_size={patch_size}", *_widths(template, width)]
     elif parameters["width"] is not None:
         raise InputError(f"the network of {name} has no width to set. Leave it out.")
+    if hasattr(template.method, "backbone") and image_size > _LARGEST_THIN:
+        chosen += ["method.backbone.name=resnet18", "method.backbone.stem=large"]
     if template.memory is None:
         return chosen
-    codec = parameters["codec"] or CODECS.get(name, OTHER_CODEC)
-    settings: dict[str, Any] = {"name": codec} if isinstance(codec, str) else dict(codec)
-    if settings.get("name") in ("patches", "coded-patches") and "patch_size" not in settings:
-        settings["patch_size"] = choose_patch_size(image_size, device)
+    codec = _codec(parameters["codec"] or choose_codec(image_size), image_size, device)
+    if codec.get("name") not in _PARTIAL_CODECS and hasattr(template.method, "exact_view_ratio"):
+        chosen.append("method.exact_view_ratio=0")  # whole images have no stored patches to show
     return [
         *chosen,
         f"memory.budget={json.dumps(parameters['budget'])}",
-        f"memory.codec={json.dumps(settings)}",
+        f"memory.codec={json.dumps(codec)}",
     ]
+
+
+def _codec(wanted: str | Mapping[str, Any], image_size: int, device: Accelerator) -> dict[str, Any]:
+    settings: dict[str, Any] = {"name": wanted} if isinstance(wanted, str) else dict(wanted)
+    if settings.get("name") in _PARTIAL_CODECS and "patch_size" not in settings:
+        settings["patch_size"] = choose_patch_size(image_size, device)
+    return settings
 
 
 def _widths(template: RunConfig, width: int) -> list[str]:
