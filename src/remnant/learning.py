@@ -116,6 +116,7 @@ class TaskLoop:
         method, reader = self._method.eval(), self._trainer.reader
         self._start_chance("begin", task)
         method.begin_task(task, reader)
+        method.eval()  # what has grown, too
         self._trainer.processes.prepare(method)
         for index, phase in enumerate(self._phases(task)):
             end = phase_end(task.index, index)

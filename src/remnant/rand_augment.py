@@ -5,7 +5,8 @@ of 15 operations two are drawn, each is carried out with probability 0.5 and mag
 N(9, 0.5^2) of 10, and all of them get stronger as the magnitude rises. Like Pillow, which carries
 them out there, operations on colour cut fractions off.
 
-Departs from timm: shapes change by bilinear interpolation, not by a random choice of two kinds.
+Departs from timm: shapes change by bilinear interpolation; DyTox asks for bicubic.
+Departs from timm: what moves in from outside has the mean colour of the data set, not a fixed grey.
 
 Axes: B images, n of them that one operation is for, C channels, H height, W width.
 """

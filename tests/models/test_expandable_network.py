@@ -74,11 +74,14 @@ def test_heads_restart_in_place_as_the_generator_says() -> None:
     assert network.auxiliary is not None
     assert network.auxiliary.weight.shape == (3, 64)
     moving = [id(weight) for weight in network.moving()]
-    draws = []
+    draws, auxiliary = [], [network.auxiliary.weight.detach().clone()]
     for _ in range(2):
         network.restart_heads(torch.Generator().manual_seed(2))
         draws.append(network.classifier.weight.detach().clone())
+        auxiliary.append(network.auxiliary.weight.detach().clone())
     assert torch.equal(*draws)
+    assert torch.equal(*auxiliary[1:])
+    assert not torch.equal(auxiliary[0], auxiliary[1])
     assert [id(weight) for weight in network.moving()] == moving
     assert float(draws[0].abs().max()) == pytest.approx(128**-0.5, rel=0.05)
 

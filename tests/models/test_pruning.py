@@ -196,5 +196,6 @@ def test_a_frozen_extractor_keeps_every_bit_in_training() -> None:
     nn.Sequential(extractor).train()
     assert torch.equal(extractor(views), features)
     assert not any(weight.requires_grad for weight in extractor.parameters())
+    assert not any(layer.norm.track_running_stats for layer in extractor.layers())  # nor averaged
     for name, tensor in extractor.state_dict().items():
         assert torch.equal(tensor, before[name]), name

@@ -79,6 +79,14 @@ def test_running_statistics_are_averaged_and_counters_left_alone() -> None:
     assert int(norm.num_batches_tracked) == 0
 
 
+def test_statistics_that_stand_still_are_not_averaged() -> None:
+    norm = nn.BatchNorm1d(2)
+    norm.track_running_stats = False
+    FakeProcesses(torch.tensor([4.0, 6.0, 3.0, 5.0])).average_statistics(norm)
+    assert norm.running_mean is not None
+    assert norm.running_mean.tolist() == [0.0, 0.0]
+
+
 def test_processes_that_hold_different_bytes_are_found_out() -> None:
     with pytest.raises(RuntimeError, match="disagree on the memory"):
         FakeProcesses(torch.zeros(1, 2, dtype=torch.uint8)).check_same("0001", "memory")

@@ -13,7 +13,8 @@ Variants are settings: DyTox+ has `mixup`; with a codec that keeps some patches,
 how an exemplar enters, which [bimae] does not tell.
 
 Departs from [dytox]: exemplars are herded by their test views; the release augments them at random.
-Departs from [dytox]: tuning shuffles the memory; the release passes it class by class.
+Departs from [dytox]: tuning shuffles the memory; on ImageNet the release passes it class by class.
+Departs from [dytox]: task tokens have no weight decay; released, they have as much as weights.
 Departs from [dytox]: an odd batch is kept under mixup, its middle image unmixed; the release drops
 what is left of an epoch.
 """
@@ -51,6 +52,7 @@ from remnant.models.convit import TaskTransformer
 TUNING = Schedule(
     epochs=20,
     batch_size=256,
+    views_per_image=3,
     optimizer=OptimizerConfig(
         name="adamw", lr=5e-5 * 256 / 512, weight_decay=1e-6, decay_norms_and_biases=False
     ),
@@ -67,7 +69,7 @@ class TaskTransformerConfig(Settings):
     mlp_width: int = Field(default=1536, ge=1)
     # Share of residuals dropped in training: from 0 in the first block in a line up to this.
     drop_path_ratio: float = Field(default=0.1, ge=0, lt=1)
-    initial_deviation: float = Field(default=0.02, gt=0)  # of linear layers, tokens and positions
+    initial_deviation: float = Field(default=0.02, gt=0)  # of blocks, tokens and positions
 
 
 class MixupConfig(Settings):

@@ -6,6 +6,7 @@ As `expandable`, but the channels of the newest extractor have gates, which hard
 epoch and are pushed to close. When the extractor has learned, closed channels are removed for good.
 
 Chosen: the code of the masks was never released, so their numbers are settings, after [hat].
+Chosen: batch statistics are measured anew on test views once channels are gone, as it predicts.
 Departs from [hat]: gates learn by the same optimiser as the weights, momentum included.
 """
 

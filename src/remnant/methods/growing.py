@@ -3,12 +3,14 @@
 [der] Yan et al., CVPR 2021; numbers are those of its released code.
 
 Departs from [der]: momentum starts anew with the heads, since they begin another phase.
+Departs from [der]: the warm-up moves at every step; released, once per epoch.
 Departs from [der]: heads are always drawn as `nn.Linear` draws; released, the first draw is normal.
 Departs from [der]: the last norm of a residual branch starts at 1 as the others do; released, at 0.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -31,7 +33,7 @@ TUNING = Schedule(
 
 def restarting(phase: Phase, restart: Callable[[], None]) -> Iterator[Phase]:
     """A phase in two parts with a restart where the warm-up of its learning rate ends, if any."""
-    warmup, epochs = int(phase.schedule.optimizer.warmup_epochs), phase.schedule.epochs
+    warmup, epochs = math.ceil(phase.schedule.optimizer.warmup_epochs), phase.schedule.epochs
     if not 0 < warmup < epochs:
         yield phase
         return

@@ -113,7 +113,7 @@ class TaskAttention(nn.Module):
         queries = queries * self.head_width**-0.5
         to_patches = queries @ keys.transpose(2, 3)  # [B, H, T, N]
         to_self = (queries * own_keys).sum(dim=3, keepdim=True)  # [1, H, T, 1]
-        logits = torch.cat([to_self.expand(len(patches), -1, -1, -1), to_patches], dim=3)
+        logits = torch.cat([to_self.expand(patches.shape[0], -1, -1, -1), to_patches], dim=3)
         weights = logits.softmax(dim=3)
         mixed = weights[..., :1] * own_values + weights[..., 1:] @ values  # [B, H, T, D/H]
         return self.project(mixed.transpose(1, 2).flatten(2))
@@ -191,9 +191,8 @@ class TaskTransformer(nn.Module):
         self.num_classes += num_new_classes
 
     def make_head(self, num_outputs: int) -> nn.Sequential:
-        """What makes scores of an embedding: a LayerNorm and a linear layer."""
+        """What makes scores of an embedding: LayerNorm and a linear layer, drawn as torch does."""
         head = nn.Sequential(nn.LayerNorm(self.width), nn.Linear(self.width, num_outputs))
-        _draw_weights(head, self.initial_deviation)
         return head.to(self.position_embedding.device)
 
     def encoder_parameters(self) -> list[nn.Parameter]:

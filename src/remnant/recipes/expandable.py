@@ -1,6 +1,9 @@
 """Recipes of the baselines with one extractor per task.
 
 [der] Yan et al., CVPR 2021. [simple] Li et al., 2021.
+
+Departs from [der]: images are cropped and flipped; released, brightness varies too on CIFAR-100.
+Departs from [der]: a plain ResNet-18 on ImageNet; released, a pre-activated one.
 """
 
 from __future__ import annotations
@@ -50,9 +53,9 @@ def cifar100(method: Growing, num_tasks: int) -> RunConfig:
     """As published on CIFAR-100: a ResNet-18 per task, 170 epochs, 2,000 exemplars in all.
 
     SGD 0.1 with a warm-up of 10 epochs, after which the heads start anew, x0.1 at 110 and 130,
-    weight decay 5e-4, batch 128; then 30 epochs for the classifier on equal classes. The brightness
-    jitter of [der] is left out. Published, Avg / Last / F in percent, mean of three orders, for 10,
-    20 and 50 tasks: expandable 75.36 / 65.22 / 15.02, 74.09 / 62.48 / 23.55, 72.41 / 59.08 / 26.73;
+    weight decay 5e-4, batch 128; then 30 epochs for the classifier on equal classes.
+    Published, Avg / Last / F in percent, mean of three orders, for 10, 20 and 50 tasks: expandable
+    75.36 / 65.22 / 15.02, 74.09 / 62.48 / 23.55, 72.41 / 59.08 / 26.73;
     expandable-pruned 74.64 / 64.35 / 15.78, 73.98 / 62.55 / 23.47, 72.05 / 59.76 / 26.59, with
     4.96, 7.21 and 10.15 M parameters on average over the tasks (recalled, unverified);
     simple-expandable: none. Measured here: not yet; it needs a GPU for days.
@@ -72,13 +75,13 @@ def imagenet(
 ) -> RunConfig:
     """As published at 224 px: a ResNet-18 per task, 220 epochs, 20 exemplars per class in all.
 
-    Warm-up of 20 epochs, x0.1 at 80, 140, 180 and 200, batch 256, temperature 1; a plain ResNet-18
-    in place of the pre-activated one of [der]. Published, Avg / Last / F in percent, for 10, 20 and
-    50 tasks of ImageNet-Subset: expandable 77.18 / 66.70 / 14.86, 72.70 / 61.74 / 20.76, 70.44 /
-    58.87 / 24.20; expandable-pruned 76.12 / 66.06 / 15.09, 72.56 / 61.51 / 20.46, 69.77 / 58.19 /
-    25.35. ImageNet-Full in 10 tasks, top-1 and top-5 Avg / Last: expandable 68.84 / 60.16, 88.17 /
-    82.86; expandable-pruned 66.73 / 58.62, 87.08 / 81.89; simple-expandable 66.63 / 59.24, 85.62 /
-    80.76 with 28.0 M parameters. Measured here: not yet; it needs GPUs for weeks.
+    Warm-up of 20 epochs, x0.1 at 80, 140, 180 and 200, batch 256, temperature 1.
+    Published, Avg / Last / F in percent, for 10, 20 and 50 tasks of ImageNet-Subset: expandable
+    77.18 / 66.70 / 14.86, 72.70 / 61.74 / 20.76, 70.44 / 58.87 / 24.20; expandable-pruned 76.12 /
+    66.06 / 15.09, 72.56 / 61.51 / 20.46, 69.77 / 58.19 / 25.35. ImageNet-Full in 10 tasks, top-1
+    and top-5 Avg / Last: expandable 68.84 / 60.16, 88.17 / 82.86; expandable-pruned 66.73 / 58.62,
+    87.08 / 81.89; simple-expandable 66.63 / 59.24, 85.62 / 80.76 with 28.0 M parameters. Measured
+    here: not yet; it needs GPUs for weeks.
     """
     is_full = dataset == "imagenet-full"
     options = _batches_of(256, method) | {"tuning_temperature": 1.0}
