@@ -18,7 +18,8 @@ from remnant.learning import (
     load_standing_state,
     standing_state,
 )
-from remnant.memory import MemoryConfig
+from remnant.memory import Memory, MemoryConfig
+from remnant.memory.webp import WebpConfig
 from remnant.methods import METHODS, Method, MethodConfig
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.feeding import Look
@@ -86,6 +87,16 @@ def test_a_task_goes_on_from_any_checkpoint_as_if_it_had_not_stopped(
     assert point.step == stop_at // 3 * 3
     resumed.loop.learn(resumed.stream[0], point)
     assert equal(standing_state(whole.method), standing_state(resumed.method))
+
+
+def test_what_a_budget_cannot_hold_is_refused_before_anything_is_learned(
+    tmp_path: Path, dataset: Dataset
+) -> None:
+    world = World(tmp_path, dataset)
+    config = MemoryConfig(budget="9B/class", codec=WebpConfig())
+    world.method.memory = Memory(config, SHAPE, seed=0)
+    with pytest.raises(InputError, match=r"memory\.budget must hold one exemplar"):
+        world.loop.learn(world.stream[0], Point(0), (StopAt(0),))
 
 
 def test_a_task_that_ended_is_passed_and_only_its_memory_filled_again(

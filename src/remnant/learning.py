@@ -20,6 +20,7 @@ from remnant.training.state import Arrays, load_method_state, method_state
 from remnant.training.trainer import Trainer, Watcher
 
 Shape = tuple[int, int, int]  # height, width and channels of an image
+_TRIED = 8  # images of a task, to see whether the memory can hold one
 _MEMORY = "memory/"  # begins the names of a memory's arrays among those of a standing
 
 
@@ -114,6 +115,9 @@ class TaskLoop:
     def learn(self, task: Task, point: Point, watchers: tuple[Watcher, ...] = ()) -> None:
         """Begin the task, run its phases and end it, passing those that `point` has behind it."""
         method, reader = self._method.eval(), self._trainer.reader
+        if method.memory is not None:
+            some = task.train.images.read(torch.arange(min(_TRIED, len(task.train))))
+            method.memory.require_room_for(some, task.num_seen_classes)
         self._start_chance("begin", task)
         method.begin_task(task, reader)
         method.eval()  # what has grown, too

@@ -12,6 +12,7 @@ from strategies import memory_configs, pixels
 
 from remnant.contracts import InputError
 from remnant.memory import CODECS, Memory, MemoryConfig, PatchesConfig, plan
+from remnant.memory.webp import WebpConfig
 
 CIFAR = (32, 32, 3)
 SMALL = (8, 8, 3)
@@ -81,6 +82,17 @@ def test_a_budget_below_one_exemplar_is_refused_with_the_smallest_that_works(
     with pytest.raises(InputError, match=f'at least "{smallest}"'):
         Memory(config, CIFAR, seed=0)
     Memory(config.model_copy(update={"budget": smallest}), CIFAR, seed=0)
+
+
+def test_a_budget_below_the_smallest_of_some_coded_images_is_refused() -> None:
+    config = MemoryConfig(budget="20B/class", codec=WebpConfig())
+    images = [*some_images(2, CIFAR), np.zeros(CIFAR, np.uint8)]
+    with pytest.raises(InputError, match=r'one exemplar \(\d+ bytes\).* at least "\d+B/class"'):
+        Memory(config, CIFAR, seed=0).require_room_for(images, 1)
+    roomy = Memory(config.model_copy(update={"budget": "100B/class"}), CIFAR, seed=0)
+    roomy.require_room_for(images, 1)  # the black one fits
+    with pytest.raises(InputError, match="one exemplar"):
+        roomy.require_room_for(images[:2], 1)
 
 
 def test_a_total_too_small_for_the_last_task_is_refused_in_the_plan() -> None:

@@ -45,13 +45,16 @@ class Packing:
         num_to_come = num_classes - len(sizes)
         return water_level(sizes, num_to_come, self.budget.bytes, self.size(codec) or 0)
 
-    def require_room(self, codec: Codec, num_classes: int) -> None:
+    def require_room(self, codec: Codec, num_classes: int, size: int | None = None) -> None:
         """Refuse a budget that cannot hold one exemplar of each of `num_classes`, if that is sure.
+
+        Args:
+            size: Of an exemplar, where sizes vary and somebody has measured one.
 
         Raises:
             InputError: The message names the smallest budget that works.
         """
-        size = self.size(codec)
+        size = self.size(codec) or size
         if size is None or num_classes == 0 or size <= self.budget.quota(num_classes):
             return
         needed = size if self.budget.per_class else size * num_classes

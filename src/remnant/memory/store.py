@@ -127,6 +127,20 @@ class Memory:
         """
         self._commit(*self._weakened(num_seen_classes), num_seen_classes)
 
+    def require_room_for(self, images: Iterable[np.ndarray | Tensor], num_classes: int) -> None:
+        """Refuse a budget too small for the smallest of these images, once for each class.
+
+        Where sizes vary, nobody can tell before there are images; with this a run does not learn
+        for hours what it cannot keep.
+
+        Raises:
+            InputError: The message names a budget that works.
+        """
+        weakest = self._weakest()
+        exemplars = self._encoded(weakest, 0, images)
+        size = min(self._packing.counted(weakest, [exemplar]) for exemplar in exemplars)
+        self._packing.require_room(weakest, num_classes, size)
+
     def fit_to(self, num_seen_classes: int) -> None:
         """Make room for classes to come: every class keeps as many of its best as its share holds.
 
@@ -360,9 +374,12 @@ class Memory:
             )
 
     def _require_room(self, num_classes: int) -> None:
+        self._packing.require_room(self._weakest(), num_classes)
+
+    def _weakest(self) -> Codec:
         forms = self.codec.weaker_forms() if self.config.when_full == "recode" else ()
         *_, weakest = (self.codec, *forms)
-        self._packing.require_room(weakest, num_classes)
+        return weakest
 
 
 def take_turns(first: Iterable[ItemT], second: Iterable[ItemT]) -> Iterator[ItemT]:
