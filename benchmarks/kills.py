@@ -52,7 +52,7 @@ def kill_and_resume(
     """Run `remnant run *start` unbroken, then again and again with kills, in `folder`."""
     reference = folder / "unbroken"
     began = time.monotonic()
-    _finish(["run", *start, "--out", str(reference)])
+    finish(["run", *start, "--out", str(reference)])
     longest = 0.8 * (time.monotonic() - began)  # so that most starts die
     chance = random.Random(seed)
     kills: list[Kill] = []
@@ -63,8 +63,8 @@ def kill_and_resume(
         while not is_finished(target):
             seconds = chance.uniform(0, longest)
             if len(kills) == num_kills:
-                _finish(_command(start, target))
-            elif _kill_after(_command(start, target), seconds):
+                finish(_command(start, target))
+            elif kill_after(_command(start, target), seconds):
                 kills.append(Kill(num_runs, seconds, stage(target)))
                 tell(kills[-1])
         found += [f"run {num_runs}: {text}" for text in differences(reference, target)]
@@ -78,14 +78,14 @@ def _command(start: Sequence[str], target: Path) -> list[str]:
     return ["run", *start, "--out", str(target)]
 
 
-def _finish(arguments: list[str]) -> None:
+def finish(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "remnant", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         raise SystemExit(f"{' '.join(arguments)} ended with {ended.returncode}: {ended.stderr}")
 
 
-def _kill_after(arguments: list[str], seconds: float) -> bool:
+def kill_after(arguments: list[str], seconds: float) -> bool:
     """Whether the process was killed; False: it came to its end first."""
     command = [sys.executable, "-m", "remnant", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,3 +96,14 @@ def write_pictures(folder: Path, counts: dict[str, int]) -> Path:
             picture = Image.new("RGB", (8, 8), (60 * level, index, 0))
             picture.save(folder / name / f"{index}.png")
     return folder
+
+
+@contextmanager
+def largest_file(num_bytes: int) -> Iterator[None]:
+    """Within the block, the system refuses to write longer files, as a full disk would."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

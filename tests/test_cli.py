@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from command_line import SETTINGS, Command, commander, stopped_run, write_pictures
+from command_line import (
+    SETTINGS,
+    Command,
+    commander,
+    largest_file,
+    stopped_run,
+    write_pictures,
+)
 
 import remnant
 from remnant.files import read_archive, write_archive
@@ -392,17 +396,6 @@ def test_a_damaged_plan_of_several_runs_is_told_on_resume(command: Command, tmp_
     (tmp_path / "several").mkdir()
     (tmp_path / "several" / "sweep.json").write_text("{")
     assert "sweep.json must hold the configs" in command("resume", "several").sentence
-
-
-@contextmanager
-def largest_file(num_bytes: int) -> Iterator[None]:
-    """Within the block, the system refuses to write longer files, as a full disk would."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_full_disk_ends_in_a_sentence_and_the_run_goes_on_after(

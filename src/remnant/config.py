@@ -70,16 +70,23 @@ def parse_config(values: Any) -> RunConfig:
 def override(config: RunConfig, assignments: Sequence[str]) -> RunConfig:
     """A config with settings changed; keys as in config.json: `method.first.epochs=3`."""
     values = config.model_dump(mode="json")
-    changes = []
-    for assignment in assignments:
-        key, equals, text = (part.strip() for part in assignment.partition("="))
-        if not equals or not key:
-            raise InputError(f"--set takes key=value; got {assignment!r}.")
-        changes.append((key, _parse_value(text)))
+    changes = [parse_assignment(assignment) for assignment in assignments]
     # A group before what is in it and its name first: both decide which settings there are.
     for key, value in sorted(changes, key=lambda change: _rank(change[0])):
         _assign(values, key, value)
     return parse_config(values)
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """Key and value of `key=value`, the value as JSON if it is that, else as text.
+
+    Raises:
+        InputError: There is no key, or nothing follows it.
+    """
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        raise InputError(f"--set takes key=value; got {text!r}.")
+    return key, _parse_value(value)
 
 
 def _rank(key: str) -> tuple[int, bool]:
@@ -129,7 +136,7 @@ def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
     except (json.JSONDecodeError, RecursionError):
-        return {"None": None, "none": None, "True": True, "False": False}.get(text, text)
+        return {"None": None, "True": True, "False": False}.get(text, text)
 
 
 def load_config(path: Path) -> RunConfig:

@@ -12,7 +12,7 @@ from typing import NoReturn
 from cyclopts import App, CycloptsError
 
 import remnant
-from remnant.cli import console, data, looking, runs
+from remnant.cli import console, data, looking, runs, serving, stores
 
 app = App(
     name="remnant",
@@ -27,6 +27,12 @@ app.command(looking.show)
 app.command(looking.plan)
 app.command(looking.bench)
 app.command(data.app)
+app.command(stores.learn)
+app.command(stores.predict)
+app.command(stores.inspect)
+app.command(stores.forget)
+app.command(stores.export)
+app.command(serving.serve)
 
 
 def main() -> None:

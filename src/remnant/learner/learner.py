@@ -43,6 +43,16 @@ class Remembered:
     completed: np.ndarray  # uint8 [N, H, W, 3], as the network completes them for replay
     num_bytes: list[int]  # what each counts in the budget
 
+    def picture(self, rank: int) -> np.ndarray:
+        """One exemplar as RGBA, transparent where nothing is stored: uint8 [H, W, 4]."""
+        image = self.stored[rank]
+        alpha = np.full(image.shape[:2], 255, np.uint8)
+        if self.is_known is not None:
+            known = self.is_known[rank].astype(np.uint8)
+            rows, columns = (alpha.shape[axis] // known.shape[axis] for axis in (0, 1))
+            alpha = 255 * np.kron(known, np.ones((rows, columns), np.uint8))
+        return np.dstack([np.where(alpha[..., None] > 0, image, 0), alpha])
+
 
 class Learner(ClassifierMixin, BaseEstimator):
     """An image classifier that is taught class after class and keeps little of what it saw.

@@ -8,7 +8,9 @@ alone: whatever a later minor version adds, earlier ones pass over.
 from __future__ import annotations
 
 import glob
+import os
 import shutil
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -126,14 +128,22 @@ def only_updater(path: Path) -> Iterator[Path]:
                 f"{path} is being updated by another process. Wait for it to end, or stop it first."
             ) from None
         for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-            left.unlink(missing_ok=True)  # of a process that was killed while it wrote
+            # Of a process that was killed while it wrote or cleaned up.
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
         try:
             yield folder
         except BaseException:
             if not any(folder.glob("*.safetensors")):
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
             raise
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """At once, as others see it: what is left of half a removal would look like another update."""
+    gone = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
+    os.replace(folder, gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def _make_lock(folder: Path) -> None:

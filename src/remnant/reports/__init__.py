@@ -6,6 +6,7 @@ from remnant.reports.figures import draw_figures
 from remnant.reports.gallery import draw_gallery
 from remnant.reports.records import RunFolder, RunFolderError, find_runs, read_run
 from remnant.reports.run_page import write_report
+from remnant.reports.store_page import write_store_page
 from remnant.reports.tables import latex_table, markdown_table, terminal_rows
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "write_codec_page",
     "write_comparison",
     "write_report",
+    "write_store_page",
 ]

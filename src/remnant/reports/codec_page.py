@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 import re
 from collections.abc import Sequence
@@ -13,10 +11,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-from PIL import Image
 
 from remnant.reports.canvas import INK, MARKERS, SERIES, put_legend_above, render
-from remnant.reports.embed import inline_svg
+from remnant.reports.embed import MAX_SIDE, image_address, inline_svg
 from remnant.reports.page import Picture, render_page
 from remnant.reports.records import write_file
 
@@ -24,7 +21,6 @@ FRONT_MEANING = (
     "* On the front: among whole images, or among partial ones, no other setting has at least as "
     "many exemplars, pixels of each and PSNR, and more of one of the three."
 )
-_MAX_SIDE = 128  # px; larger images are shown smaller, so that a page stays below 3 MB
 _Row = dict[str, Any]
 
 
@@ -37,33 +33,20 @@ def write_codec_page(
     where nothing is stored.
     """
     rows = [
-        row | {"images": [_address(image) for image in images]}
+        row | {"images": [image_address(image) for image in images]}
         for row, images in zip(plan["rows"], pictures, strict=True)
     ]
     page = render_page(
         "codecs.html.j2",
         plan=plan,
         shape=" × ".join(str(length) for length in plan["image_shape"]),
-        is_shrunk=max(plan["image_shape"]) > _MAX_SIDE,
+        is_shrunk=max(plan["image_shape"]) > MAX_SIDE,
         front_meaning=FRONT_MEANING,
         chart=_chart(plan["rows"]),
         rows=rows,
     )
     write_file(out, page)
     return out
-
-
-def _address(image: np.ndarray) -> str:
-    """An image as a data address: its very pixels, or smaller and slightly coded if it is large."""
-    picture, buffer = Image.fromarray(image), io.BytesIO()
-    if max(picture.size) <= _MAX_SIDE:
-        picture.save(buffer, format="PNG", optimize=True)
-        kind = "png"
-    else:
-        picture.thumbnail((_MAX_SIDE, _MAX_SIDE), Image.Resampling.BOX)
-        picture.save(buffer, format="WEBP", quality=90)
-        kind = "webp"
-    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def _chart(rows: Sequence[_Row]) -> Picture | None:

@@ -8,10 +8,13 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 from markupsafe import Markup
 from PIL import Image
 
 from remnant.reports.records import RunFolderError
+
+MAX_SIDE = 128  # px; larger images are shown smaller, so that a page stays below 3 MB
 
 _SVG = "http://www.w3.org/2000/svg"
 _HREFS = ("href", "{http://www.w3.org/1999/xlink}href")
@@ -84,3 +87,16 @@ def raster_address(path: Path, max_bytes: int) -> str:
         kind, content = "WEBP", buffer.getvalue()
         picture = picture.resize((max(1, picture.width * 3 // 4), max(1, picture.height * 3 // 4)))
     return f"data:{_MIME_TYPES[kind]};base64,{base64.b64encode(content).decode()}"
+
+
+def image_address(image: np.ndarray) -> str:
+    """An image as a data address: its very pixels, or smaller and slightly coded if it is large."""
+    picture, buffer = Image.fromarray(image), io.BytesIO()
+    if max(picture.size) <= MAX_SIDE:
+        picture.save(buffer, format="PNG", optimize=True)
+        kind = "png"
+    else:
+        picture.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.BOX)
+        picture.save(buffer, format="WEBP", quality=90)
+        kind = "webp"
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"

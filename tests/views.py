@@ -9,7 +9,7 @@ from typing import Any
 class View:
     """A page open in the browser, with all that it said and asked for."""
 
-    def __init__(self, browser: Any, path: Path, width: int, scheme: str) -> None:
+    def __init__(self, browser: Any, place: Path | str, width: int, scheme: str) -> None:
         self.context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme
         )
@@ -19,12 +19,15 @@ class View:
         self.page.on("console", lambda message: self.messages.append(message.text))
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+        self.page.goto(place if isinstance(place, str) else place.as_uri())
 
     def assert_sound(self, path: Path) -> None:
         assert self.messages == []
         others = [url for url in self.requests if not url.startswith("data:")]
         assert others == [path.as_uri()]
+        self.assert_tidy()
+
+    def assert_tidy(self) -> None:
         widths = self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert widths[0] <= widths[1], "the page scrolls sideways"
         repeated = self.page.evaluate(

@@ -1,0 +1,97 @@
+"""How a store looks on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
+
+Facts = dict[str, Any]  # as `learner.gallery.store_facts` gives them
+_NAMED = 20  # classes of an update; more are counted
+
+
+def newest_update(facts: Facts) -> Table:
+    """What the newest update brought."""
+    update, table = facts["history"][-1], Table(box=None, show_header=False, pad_edge=False)
+    rows = {
+        "New classes": _names(update["classes"]) or "none",
+        "More images of": _names(update["known_classes"]),
+        "Classes": f"{len(facts['classes']):,}",
+        "Images": f"{update['images']:,}" if update.get("images") else "",
+        "Accuracy": _accuracy(update) if update["accuracy"] is not None else "",
+        "Memory": _memory(facts),
+        "Store": f"{facts['store']}, {bytes_text(facts['file_bytes'])}",
+        "Time": seconds_text(update["seconds"]),
+    }
+    for title, value in rows.items():
+        if value:
+            table.add_row(title, Text(value))
+    return table
+
+
+def store_lines(facts: Facts) -> Iterator[str]:
+    """A store in two lines, and a third if something is unfinished."""
+    yield (
+        f"{facts['store']}: {len(facts['classes']):,} classes, {bytes_text(facts['file_bytes'])}; "
+        f"{facts['method']}, {facts['image_size']} px, {count_text(facts['parameters'])} weights"
+    )
+    yield f"memory: {_memory(facts)}"
+    if facts["is_update_unfinished"]:
+        yield "An update is under way or was stopped: the same remnant learn goes on with it."
+
+
+def class_table(facts: Facts) -> Table:
+    """Every class with what is kept of it."""
+    table = Table("class", box=None, pad_edge=False)
+    for title in ("exemplars", "bytes"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in facts["classes"]:
+        table.add_row(Text(str(row["name"])), f"{row['exemplars']:,}", f"{row['bytes']:,}")
+    return table
+
+
+def update_table(facts: Facts) -> Table:
+    """Every update, the oldest first."""
+    table = Table("update", "date", "classes", box=None, pad_edge=False)
+    for title in ("images", "accuracy", "memory"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for number, one in enumerate(facts["history"], start=1):
+        if "forgotten_classes" in one:
+            table.add_row(str(number), one["when"], f"{one['forgotten_classes']} forgotten")
+            continue
+        words = [_names(one["classes"])]
+        if one["known_classes"]:
+            words.append(f"more of {_names(one['known_classes'])}")
+        table.add_row(
+            str(number),
+            one["when"],
+            Text("; ".join(filter(None, words))),
+            f"{one['images']:,}" if one.get("images") else MISSING,
+            _accuracy(one),
+            bytes_text(one["memory_bytes"]),
+        )
+    return table
+
+
+def _names(names: list[Any]) -> str:
+    shown = ", ".join(str(name) for name in names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown
+
+
+def _accuracy(update: dict[str, Any]) -> str:
+    value = update["accuracy"]
+    return MISSING if value is None else f"{percent_text(value)} %"
+
+
+def _memory(facts: Facts) -> str:
+    memory = facts["memory"]
+    if memory is None:
+        return f"none: {facts['method']} keeps no images"
+    return (
+        f"{bytes_text(memory['used_bytes'])} of {bytes_text(memory['budget_bytes'])}: "
+        f"{memory['exemplars']:,} exemplars as {memory['codec']}"
+    )

@@ -1,0 +1,53 @@
+"""A learner's store -> one page: its figures, its updates, and every class with its exemplars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remnant.reports.embed import MAX_SIDE, image_address
+from remnant.reports.page import render_page
+from remnant.reports.records import write_file
+
+# As stored (RGBA, transparent where nothing is), as completed unless that is the same, and bytes.
+Exemplar = tuple[np.ndarray, np.ndarray | None, int]
+
+
+def write_store_page(
+    facts: dict[str, Any], exemplars: Sequence[Sequence[Exemplar]], out: Path
+) -> Path:
+    """Write the page of a store.
+
+    Args:
+        facts: As `learner.gallery.store_facts` gives them.
+        exemplars: For each class of `facts`, those to show, best first.
+        out: The file to write.
+    """
+    classes = [
+        row | {"number": number, "shown": [_addresses(one) for one in shown]}
+        for number, (row, shown) in enumerate(zip(facts["classes"], exemplars, strict=True))
+    ]
+    accuracies = [one["accuracy"] for one in facts["history"] if one.get("accuracy") is not None]
+    page = render_page(
+        "store.html.j2",
+        facts=facts,
+        name=Path(facts["store"]).name,
+        classes=classes,
+        accuracy=accuracies[-1] if accuracies else None,
+        is_partial=any(one[1] is not None for shown in exemplars for one in shown),
+        is_shrunk=facts["image_size"] > MAX_SIDE,
+    )
+    write_file(out, page)
+    return out
+
+
+def _addresses(exemplar: Exemplar) -> dict[str, Any]:
+    stored, completed, num_bytes = exemplar
+    return {
+        "stored": image_address(stored),
+        "completed": None if completed is None else image_address(completed),
+        "bytes": num_bytes,
+    }

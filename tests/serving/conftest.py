@@ -1,0 +1,54 @@
+"""A store taught in milliseconds, an app around it, and a server in a process of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from asking import Client, RealServer
+from browser import chromium
+from small_learner import TaughtPixels, recipe, stripes, tiny_learner
+
+from remnant.methods import METHODS
+from remnant.recipes import RECIPES
+from remnant.serving import ServedStore, build_app
+from remnant.serving.guard import Rules
+
+__all__ = ["chromium"]
+
+
+@pytest.fixture(autouse=True)
+def pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "pixels", TaughtPixels)
+    monkeypatch.setitem(RECIPES, "cifar100-mini-pixels", recipe)
+
+
+@pytest.fixture
+def store(pixels: None, tmp_path: Path) -> Path:
+    """Stripes at the columns a and c."""
+    path = tmp_path / "stripes.remnant"
+    tiny_learner().partial_fit(*stripes("a", "c")).save(path)
+    return path
+
+
+@pytest.fixture
+def served(store: Path) -> Iterator[ServedStore]:
+    found = ServedStore(store)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def client(served: ServedStore) -> Client:
+    return Client(build_app(served, Rules()))
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """Serves real digits, 0 to 2, as the pixel method learns them."""
+    folder = tmp_path_factory.mktemp("served")
+    with RealServer(folder) as started:
+        yield started
+    shutil.rmtree(folder, ignore_errors=True)

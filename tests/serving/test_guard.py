@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from asking import ADDRESS, Client, png
+from hypothesis import given
+from hypothesis import strategies as st
+from small_learner import stripes
+
+from remnant.contracts import InputError
+from remnant.serving import ServedStore, build_app, server
+from remnant.serving.guard import HEADERS, Rules
+
+TOKEN = "0123456789abcdefghij"
+OPEN = Rules(host="0.0.0.0", is_loopback=False, token=TOKEN, cookie="remnant-1")
+PICTURE = {"files": {"image": ("x.png", png(stripes("a")[0][0]))}}
+
+
+# -------------------------------------------------------------------------------------------- hosts
+
+
+@pytest.mark.parametrize(
+    ("host", "locally", "openly"),
+    [
+        ("127.0.0.1:8765", True, True),
+        ("localhost:8765", True, True),
+        ("LOCALHOST.", True, True),
+        ("[::1]:8765", True, True),
+        ("127.9.9.9", True, True),
+        ("192.168.1.7:8765", False, True),
+        ("[fe80::1]", False, True),
+        ("evil.example", False, False),
+        ("localhost.evil.example", False, False),
+        ("127.0.0.1.evil.example:8765", False, False),
+        ("2130706433", False, False),
+        ("", False, False),
+    ],
+)
+def test_only_names_of_this_machine_are_answered(host: str, locally: bool, openly: bool) -> None:
+    assert Rules().names(host) == locally
+    assert OPEN.names(host) == openly
+
+
+def test_a_name_that_the_user_gave_is_answered() -> None:
+    rules = replace(OPEN, host="printer.lan")
+    assert rules.names("Printer.lan:80")
+    assert not rules.names("scanner.lan")
+
+
+@given(st.text(max_size=40))
+def test_no_host_makes_the_check_fail(host: str) -> None:
+    assert Rules().names(host) in (True, False)
+    assert not Rules().names(f"{host}.example")
+
+
+def test_a_foreign_host_sees_nothing(client: Client) -> None:
+    answer = client("GET", "/api/store", headers={"Host": "evil.example"})
+    assert answer.status_code == 421
+    assert list(answer.json()) == ["error"]
+
+
+# ------------------------------------------------------------------------------------------ origins
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": ADDRESS}, 200),
+        ({"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1:9"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://[broken"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+    ],
+)
+def test_other_sites_cannot_change_or_ask_through_a_browser(
+    client: Client, headers: dict[str, str], status: int
+) -> None:
+    assert client("POST", "/api/predict", headers=headers, **PICTURE).status_code == status
+    if status == 403:
+        assert client("DELETE", "/api/classes/a", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/page.css", "/serve.js", "/api/store", "/nowhere"])
+def test_every_answer_tells_browsers_to_be_careful(client: Client, path: str) -> None:
+    answer = client("GET", path)
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "<script>" not in answer.text
+    assert "style=" not in answer.text or path.endswith((".js", ".css"))
+
+
+# ------------------------------------------------------------------------------------------- tokens
+
+
+@pytest.fixture
+def guarded(served: ServedStore) -> Client:
+    return Client(build_app(served, OPEN))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"Authorization": "Bearer"},
+        {"Cookie": "remnant-1=wrong"},
+        {"Cookie": f"remnant-2={TOKEN}"},
+        {"Cookie": "]=\x01"},
+    ],
+)
+def test_without_the_token_nothing_is_told(guarded: Client, headers: dict[str, str]) -> None:
+    for path in ("/", "/docs", "/openapi.json", "/api/store", "/?token=wrong", "/nowhere"):
+        answer = guarded("GET", path, headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "stripes" not in answer.text
+    assert guarded("DELETE", "/api/classes/a", headers=headers).status_code == 401
+
+
+def test_the_token_opens_by_header_and_by_cookie(guarded: Client) -> None:
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    assert guarded("GET", "/api/store", headers=bearer).status_code == 200
+    answer = guarded("GET", f"/?token={TOKEN}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    given = {"Cookie": cookie.partition(";")[0]}
+    assert guarded("GET", "/", headers=given).status_code == 200
+    assert guarded("DELETE", "/api/classes/nobody", headers=given).status_code == 404
+
+
+def test_a_token_in_other_addresses_is_of_no_use(guarded: Client) -> None:
+    assert guarded("GET", f"/api/store?token={TOKEN}").status_code == 401
+
+
+@pytest.mark.parametrize("token", ["", "short", "x" * 15, "x" * 15 + "?", "é" * 20, "a b" * 10])
+def test_weak_tokens_are_refused(token: str) -> None:
+    with pytest.raises(InputError, match="a token must have 16 or more"):
+        server._check_token(token)
+    server._check_token(TOKEN)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_loopback_needs_no_token(host: str) -> None:
+    with server._listen(host, 0) as listener:
+        address = server._describe(listener, host, None)
+        assert address.is_loopback
+        assert address.url == f"http://{host}:{listener.getsockname()[1]}/"
+
+
+def test_beyond_this_machine_a_token_is_drawn() -> None:
+    with server._listen("0.0.0.0", 0) as listener:
+        first, second = (server._describe(listener, "0.0.0.0", None) for _ in range(2))
+        assert not first.is_loopback
+        assert first.token != second.token
+        server._check_token(first.token or "")
+        assert first.url.startswith(f"http://127.0.0.1:{first.port}/?token={first.token}")
+        assert server._describe(listener, "0.0.0.0", TOKEN).token == TOKEN
+
+
+# -------------------------------------------------------------------------------------------- sizes
+
+
+def test_a_body_that_announces_too_much_is_not_read(served: ServedStore) -> None:
+    client = Client(build_app(served, Rules(request_bytes=1000)))
+    answer = client("POST", "/api/predict", files={"image": ("x.png", bytes(2000))})
+    assert answer.status_code == 413
+    assert "fewer or smaller images" in answer.json()["error"]
+
+
+def test_a_body_that_announces_nothing_is_counted(served: ServedStore) -> None:
+    app, sent = build_app(served, Rules(request_bytes=100_000)), []
+    head = b'--b\r\nContent-Disposition: form-data; name="image"; filename="x"\r\n\r\n'
+
+    async def body() -> Any:
+        yield head
+        for _ in range(1000):
+            sent.append(1)
+            yield bytes(10_000)
+
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url=ADDRESS
+        ) as client:
+            headers = {"Content-Type": "multipart/form-data; boundary=b"}
+            return await client.post("/api/predict", content=body(), headers=headers)
+
+    answer = asyncio.run(ask())
+    assert answer.status_code == 413
+    assert len(sent) < 20

@@ -1,0 +1,173 @@
+"""The page, driven in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from asking import RealServer, digit_pictures
+from PIL import Image
+from views import View
+
+pytestmark = pytest.mark.browser
+PATIENCE = 120_000  # milliseconds
+
+
+@pytest.fixture
+def open_page(server: RealServer, chromium: Any) -> Iterator[Any]:
+    """`open_page(width, scheme)`; afterwards the page has not complained nor asked elsewhere."""
+    views = []
+
+    def open_(width: int = 1280, scheme: str = "light", path: str = "") -> Any:
+        view = View(chromium, server.url + path, width, scheme)
+        view.page.set_default_timeout(PATIENCE)
+        views.append(view)
+        return view
+
+    yield open_
+    for view in views:
+        foreign = [
+            url for url in view.requests if not url.startswith((server.url, "data:", "blob:"))
+        ]
+        assert foreign == []
+        view.context.close()
+
+
+def write_digits(folder: Path, digit: int, count: int, first: int = 0) -> list[str]:
+    paths = []
+    for index, image in enumerate(digit_pictures(digit, count, first)):
+        path = folder / f"{digit}-{first + index}.png"
+        Image.fromarray(image).resize((80, 80), Image.Resampling.NEAREST).save(path)
+        paths.append(str(path))
+    return paths
+
+
+def best_guesses(page: Any) -> list[str]:
+    return page.locator(".bars li:first-child span:nth-child(2)").all_inner_texts()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_reads_well(open_page: Any, tmp_path: Path, width: int, scheme: str) -> None:
+    view = open_page(width, scheme)
+    page = view.page
+    page.set_input_files("#ask-files", write_digits(tmp_path, 0, 2, first=40))
+    page.locator(".bars").nth(1).wait_for()
+    assert best_guesses(page) == ["zero", "zero"]
+    page.get_by_role("button", name="one", exact=False).first.click()
+    for index in range(4):
+        picture = page.locator("#pairs img").nth(index)
+        picture.scroll_into_view_if_needed()
+        picture.evaluate("image => image.decode()")
+        assert picture.evaluate("image => image.naturalWidth") == 8
+    assert page.locator("#class-title").inner_text() == "one"
+    assert "of 6 exemplars" in page.locator("#class-note").inner_text()
+    view.assert_tidy()
+    assert view.messages == []
+    ground, ink = view.luminance("body", "background-color"), view.luminance("body", "color")
+    assert abs(ground - ink) > 0.6
+    assert (ground > 0.5) == (scheme == "light")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_api_s_page_reads_well(open_page: Any, width: int) -> None:
+    view = open_page(width, path="docs")
+    view.assert_tidy()
+    assert view.messages == []
+    assert view.page.locator("h2").count() == 9
+
+
+def test_everything_has_a_name_and_can_be_reached_by_keyboard(open_page: Any) -> None:
+    page = open_page().page
+    page.locator("#class-list button").first.wait_for()
+    for role, name in (
+        ("textbox", "Name of the class"),
+        ("button", "Teach"),
+        ("list", "Classes"),
+        ("heading", "What it remembers"),
+    ):
+        # A field with suggestions is a combobox to some browsers.
+        found = page.get_by_role(role, name=name).or_(page.get_by_role("combobox", name=name))
+        assert found.count() == 1, name
+    names = page.locator("input[type=file]").evaluate_all(
+        "all => all.map(one => one.labels[0].innerText.trim())"
+    )
+    assert all(names)
+    reached = set()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id"))
+    assert {"ask-files", "teach-name", "teach-files", "teach-button"} <= reached
+
+
+def test_a_class_is_taught_seen_predicted_and_forgotten(open_page: Any, tmp_path: Path) -> None:
+    view = open_page()
+    page = view.page
+    page.get_by_label("Name of the class").fill("five <b>")
+    page.set_input_files("#teach-files", write_digits(tmp_path, 5, 12))
+    assert page.locator("#teach-chosen img").count() == 12
+    page.get_by_role("button", name="Teach with 12 images").click()
+    page.get_by_text("five <b> is learned").wait_for()
+    page.set_input_files("#ask-files", write_digits(tmp_path, 5, 3, first=30))
+    page.locator(".bars").nth(2).wait_for()
+    assert best_guesses(page).count("five <b>") >= 2
+    page.get_by_role("button", name="five <b>").click()
+    page.locator("#pairs img").first.wait_for()
+    assert "five <b>" in page.locator("#history").inner_text()
+    page.get_by_role("button", name="Forget this class").click()
+    page.get_by_role("button", name="Keep it").click()
+    assert page.get_by_role("button", name="five <b>").count() == 1
+    page.get_by_role("button", name="Forget this class").click()
+    page.get_by_role("button", name="Forget it").click()
+    page.get_by_text("is forgotten").wait_for()
+    assert page.get_by_role("button", name="five <b>").count() == 0
+    assert "1 class forgotten" in page.locator("#history").inner_text()
+    assert view.messages == []
+
+
+def test_a_dropped_picture_is_asked_about(open_page: Any) -> None:
+    page = open_page().page
+    page.locator("#class-list button").first.wait_for()
+    page.evaluate(
+        """async () => {
+          const canvas = new OffscreenCanvas(16, 16);
+          canvas.getContext("2d").fillRect(0, 0, 16, 16);
+          const data = new DataTransfer();
+          data.items.add(new File([await canvas.convertToBlob()], "drawn.png"));
+          const options = { dataTransfer: data, bubbles: true, cancelable: true };
+          document.getElementById("ask-drop").dispatchEvent(new DragEvent("drop", options));
+        }"""
+    )
+    page.locator(".bars").wait_for()
+    assert page.locator(".answer .file").inner_text() == "drawn.png"
+
+
+def test_what_goes_wrong_is_one_sentence_on_the_page(open_page: Any, tmp_path: Path) -> None:
+    page = open_page().page
+    page.locator("#class-list button").first.wait_for()
+    (tmp_path / "words.png").write_text("not a picture")
+    page.set_input_files("#ask-files", str(tmp_path / "words.png"))
+    page.get_by_text("'words.png' must be a whole JPEG").wait_for()
+    assert page.locator(".answer").count() == 0
+    page.get_by_role("button", name="Teach").click()
+    assert page.locator("#teach-error").inner_text() == "Write the name of the class first."
+    page.get_by_label("Name of the class").fill("seven")
+    page.get_by_role("button", name="Teach").click()
+    assert page.locator("#teach-error").inner_text() == "Choose at least one image."
+    page.set_input_files("#teach-files", str(tmp_path / "words.png"))
+    page.get_by_role("button", name="Teach with 1 image").click()
+    page.locator("#teach-error").get_by_text("does not decode").wait_for()
+    assert page.locator("#teach-button").is_enabled()
+
+
+def test_a_picture_that_is_too_large_is_not_sent(open_page: Any, tmp_path: Path) -> None:
+    view = open_page()
+    view.page.locator("#class-list button").first.wait_for()
+    noise = np.random.default_rng(0).integers(0, 256, 26 << 20, dtype=np.uint8)
+    (tmp_path / "large.png").write_bytes(noise.tobytes())
+    view.page.set_input_files("#ask-files", str(tmp_path / "large.png"))
+    view.page.get_by_text("at most 25.0 MiB are taken").wait_for()
+    assert not any(url.endswith("/api/predict?top=5") for url in view.requests)

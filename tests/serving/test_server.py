@@ -1,0 +1,90 @@
+"""The command, in this process where it refuses and in one of its own where it serves."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import socket
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from asking import RealServer, digit_pictures, png
+from command_line import Command, commander
+
+from remnant.cli import serving
+from remnant.learner import Learner
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return commander(monkeypatch, capsys)
+
+
+def teach(server: RealServer, name: str, digit: int) -> httpx.Response:
+    files = [("images", ("x.png", png(one))) for one in digit_pictures(digit, 12)]
+    return httpx.post(f"{server.url}api/teach", data={"name": name}, files=files, timeout=60)
+
+
+def test_what_cannot_be_served_is_told(command: Command, store: Path, tmp_path: Path) -> None:
+    assert "none.remnant does not exist" in command("serve", tmp_path / "none.remnant").sentence
+    assert "it is a folder" in command("serve", tmp_path).sentence
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = command("serve", store, "--port", str(port)).sentence
+    assert told.startswith(f"cannot listen at 127.0.0.1 port {port}: Address already in use.")
+    assert "0 to 65535; got 99999" in command("serve", store, "--port", "99999").sentence
+    assert "host must be an address" in command("serve", store, "--host", "no.invalid").sentence
+    assert "token must have 16" in command("serve", store, "--token", "1234").sentence
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(
+    command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(name: str) -> object:
+        return None if name == "uvicorn" else importlib.util.find_spec(name)
+
+    monkeypatch.setattr(serving, "find_spec", find)
+    assert command("serve", store).sentence.endswith('pip install "remnant[serve]".')
+
+
+def test_the_server_is_reached_by_its_address(server: RealServer) -> None:
+    assert server.line.startswith("digits.remnant: http://127.0.0.1:")
+    assert "digits.remnant" in httpx.get(server.url, timeout=60).text
+    answer = httpx.get(server.url, headers={"Host": "evil.example"}, timeout=60)
+    assert answer.status_code == 421
+    assert "server" not in answer.headers
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_server_that_ends_while_it_teaches_leaves_the_store_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: int
+) -> None:
+    monkeypatch.setenv("SECONDS_PER_STEP", "0.2")
+    with RealServer(tmp_path) as server:
+        before = Learner.load(server.store).digest()
+        assert teach(server, "three", 3).status_code == 202
+        while httpx.get(f"{server.url}api/jobs/1", timeout=60).json()["share_done"] < 0.05:
+            time.sleep(0.05)
+        code, said = server.stop(how)
+    assert code == (0 if how == signal.SIGINT else -how)
+    assert "Traceback" not in said
+    assert Learner.load(server.store).digest() == before
+    monkeypatch.setenv("SECONDS_PER_STEP", "0")
+    with RealServer(tmp_path, "--token", "x" * 20) as server:
+        assert server.url.endswith(f"/?token={'x' * 20}")
+        server.url = server.url.partition("?")[0]
+        assert teach(server, "three", 3).status_code == 401
+        headers = {"Authorization": f"Bearer {'x' * 20}"}
+        files = [("images", ("x.png", png(one))) for one in digit_pictures(3, 12)]
+        form = {"data": {"name": "three"}, "files": files, "headers": headers, "timeout": 60}
+        assert httpx.post(f"{server.url}api/teach", **form).status_code == 202
+        while (
+            "three" not in httpx.get(f"{server.url}api/classes", headers=headers, timeout=60).text
+        ):
+            time.sleep(0.05)
+        assert server.stop(signal.SIGINT)[0] == 0
+    assert Learner.load(server.store).classes_.tolist() == ["one", "two", "zero", "three"]
