@@ -338,11 +338,15 @@ def test_the_bytes_of_a_forgotten_class_are_in_no_file(store: Path) -> None:
 
 def test_what_a_killed_writer_left_is_swept_up(store: Path) -> None:
     left = store.with_name(f".{store.name}.abc123.tmp")
+    removed = store.with_name(f".{store.name}.work.abc123.tmp")
     other = store.with_name(".other.remnant.abc123.tmp")
     left.write_bytes(b"half a store")
+    removed.mkdir()
+    (removed / "lock").touch()
     other.write_bytes(b"somebody else's")
     Learner.load(store).save(store)
     assert not left.exists()
+    assert not removed.exists()
     assert other.exists()
 
 

@@ -70,17 +70,28 @@ def test_a_prediction_is_the_learner_s_of_the_same_file(
     assert best == guesses[:1]
 
 
-def test_what_is_remembered_can_be_seen(client: Client, store: Path) -> None:
-    kept = Learner.load(store).remembered("c")
+def test_whole_exemplars_have_no_completions(client: Client) -> None:
+    page = client("GET", "/api/classes/c/exemplars").json()
+    assert {one["completed"] for one in page["exemplars"]} == {None}
+
+
+def test_what_is_remembered_can_be_seen(pixels: None, tmp_path: Path) -> None:
+    codec = {"name": "patches", "patch_size": 4}
+    learner = tiny_learner(codec=codec).partial_fit(*stripes("a", "c"))
+    learner.save(tmp_path / "patches.remnant")
+    served = ServedStore(tmp_path / "patches.remnant")
+    client, kept = Client(build_app(served, Rules())), learner.remembered("c")
     page = client("GET", "/api/classes/c/exemplars?first=1&count=2").json()
     assert page["total"] == len(kept.num_bytes)
     assert [one["rank"] for one in page["exemplars"]] == [1, 2]
     assert [one["bytes"] for one in page["exemplars"]] == kept.num_bytes[1:3]
-    for form, images in (("stored", kept.stored), ("completed", kept.completed)):
+    stored = [kept.picture(rank) for rank in range(2)]
+    for form, images in (("stored", stored), ("completed", kept.completed)):
         answer = client("GET", page["exemplars"][0][form])
         assert answer.headers["content-type"] == "image/png"
-        shown = np.asarray(Image.open(io.BytesIO(answer.content)).convert("RGB"))
+        shown = np.asarray(Image.open(io.BytesIO(answer.content)))
         assert (shown == images[1]).all()
+    served.close()
 
 
 def test_patches_that_are_not_stored_are_transparent() -> None:

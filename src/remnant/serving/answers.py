@@ -56,7 +56,9 @@ class ExemplarFacts(Settings):
     rank: int = Field(description="0 is the best.")
     bytes: int = Field(description="Payload, positions and length.")
     stored: str = Field(description="What is kept; the rest is transparent.")
-    completed: str = Field(description="As the network completes it for replay.")
+    completed: str | None = Field(
+        description="As the network completes it for replay; null where it is stored whole."
+    )
 
 
 class ClassMemory(Settings):

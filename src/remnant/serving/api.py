@@ -124,7 +124,7 @@ def get_exemplars(
             rank=rank,
             bytes=sizes[rank],
             stored=f"{place}/{rank}/stored.png",
-            completed=f"{place}/{rank}/completed.png",
+            completed=f"{place}/{rank}/completed.png" if store.keeps_patches else None,
         )
         for rank in range(len(sizes))[first : first + count]
     ]

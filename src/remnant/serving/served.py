@@ -17,6 +17,7 @@ import remnant
 from remnant.contracts import InputError
 from remnant.learner import Learner, forget_in_store, learn_into_store
 from remnant.learner.inputs import EncodedImage, Label
+from remnant.memory import PartialCodec
 from remnant.serving.answers import ClassFacts, Guess, StoreFacts
 from remnant.serving.jobs import ConflictError, Job, Jobs
 from remnant.serving.uploads import LIMITS
@@ -129,6 +130,12 @@ class ServedStore:
         """
         edition = self.edition()
         return _sizes(edition, edition.find(name))
+
+    @property
+    def keeps_patches(self) -> bool:
+        """Whether exemplars are stored in part, so that the network completes them."""
+        memory = self.edition().learner.memory_
+        return memory is not None and isinstance(memory.codec, PartialCodec)
 
     def predict(self, image: EncodedImage, top: int) -> list[Guess]:
         """The likeliest classes, best first."""

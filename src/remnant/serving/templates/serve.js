@@ -251,7 +251,7 @@ async function showMore() {
     state.shown.count = count + page.exemplars.length;
     $("pairs").append(...page.exemplars.map(pair));
     $("class-note").textContent = page.total
-      ? `${number(state.shown.count)} of ${plural(page.total, "exemplar")}, best first: what is stored, and how the network completes it.`
+      ? `${number(state.shown.count)} of ${plural(page.total, "exemplar")}, best first${page.exemplars.some((one) => one.completed) ? ": what is stored, and how the network completes it" : ""}.`
       : "Nothing is kept of this class.";
     $("more").hidden = state.shown.count >= page.total;
   });
@@ -260,8 +260,9 @@ async function showMore() {
 function pair(one) {
   const label = `exemplar ${one.rank + 1} of ${state.shown.name}`;
   const stored = element("img", { className: "stored", src: one.stored, alt: `What is stored of ${label}`, loading: "lazy" });
-  const completed = element("img", { src: one.completed, alt: `Completed ${label}`, loading: "lazy" });
-  return element("li", {}, element("div", { className: "two" }, stored, completed),
+  const pictures = [stored];
+  if (one.completed) pictures.push(element("img", { src: one.completed, alt: `Completed ${label}`, loading: "lazy" }));
+  return element("li", {}, element("div", { className: one.completed ? "two" : "one" }, ...pictures),
     element("p", { textContent: `${one.rank + 1}: ${bytes(one.bytes)}` }));
 }
 
