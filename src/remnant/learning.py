@@ -115,12 +115,12 @@ class TaskLoop:
     def learn(self, task: Task, point: Point, watchers: tuple[Watcher, ...] = ()) -> None:
         """Begin the task, run its phases and end it, passing those that `point` has behind it."""
         method, reader = self._method.eval(), self._trainer.reader
-        if method.memory is not None:
-            some = task.train.images.read(torch.arange(min(_TRIED, len(task.train))))
-            method.memory.require_room_for(some, task.num_seen_classes)
         self._start_chance("begin", task)
         method.begin_task(task, reader)
         method.eval()  # what has grown, too
+        if method.memory is not None:
+            some = task.train.images.read(torch.arange(min(_TRIED, len(task.train))))
+            method.memory.require_room_for(some, task.num_seen_classes)
         self._trainer.processes.prepare(method)
         for index, phase in enumerate(self._phases(task)):
             end = phase_end(task.index, index)

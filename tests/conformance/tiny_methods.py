@@ -65,7 +65,7 @@ def _dytox() -> Tiny:
         {
             "name": "dytox",
             "network": {**network, "initial_deviation": 0.15},  # narrow networks start slowly
-            "first": _schedule(24, name="adamw", lr=4e-3),
+            "first": _schedule(32, name="adamw", lr=4e-3),
             "masked_input": "tokens",
             "balanced_tuning": _schedule(4, name="adamw", lr=1e-3),
         }

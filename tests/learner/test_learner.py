@@ -337,7 +337,7 @@ SMALL_BIMAE = {"method.network.depth": 2, "augment.padding": 0}
 
 
 def test_bilateral_mae_is_taught_and_completes_what_it_remembers(tmp_path: Path) -> None:
-    tiny = {"method": "bimae", "codec": None, "width": 16, "image_size": 16, "epochs": 1}
+    tiny = {"method": "bimae", "codec": "coded-patches", "width": 16, "image_size": 16, "epochs": 1}
     learner = taught(
         stripes("a", "c"), stripes("c", "e"), **tiny, budget="400B/class", options=SMALL_BIMAE
     )
