@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 import textwrap
@@ -153,6 +154,14 @@ def test_json_is_sorted_and_holds_no_nan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "b.json", float("nan"))
     assert not (tmp_path / "b.json").exists()
+
+
+def test_a_file_keeps_what_its_owner_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "private"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    write_bytes(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_a_second_writer_is_kept_out_until_the_first_is_done(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ from remnant.contracts import InputError
 Arrays = Mapping[str, np.ndarray]
 _KEY = "remnant"  # the only metadata key: safetensors writes several in no fixed order
 
+_UMASK = os.umask(0)  # can only be read by setting it
+os.umask(_UMASK)
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
@@ -35,12 +39,20 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
+        os.chmod(name, _mode_of(path))
         os.replace(name, path)
         sync_folder(path.parent)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _mode_of(path: Path) -> int:
+    """What the owner has allowed for a file, or what the process allows for a new one."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0o666 & ~_UMASK
 
 
 def make_folder(folder: Path) -> None:

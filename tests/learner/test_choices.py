@@ -116,6 +116,11 @@ def test_exemplars_of_patches_are_shown_by_them_too(codec: str) -> None:
     assert settings.memory.codec.patch_size == settings.method.network.patch_size == 8
 
 
+def test_codec_and_width_among_the_options_are_as_good_as_parameters() -> None:
+    options = {"memory.codec": "patches", "method.network.width": 64}
+    assert settings_of(64, options=options) == settings_of(64, codec="patches", width=64)
+
+
 def test_everything_chosen_can_be_set() -> None:
     settings = settings_of(
         64,

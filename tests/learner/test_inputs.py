@@ -72,6 +72,20 @@ def test_grey_images_become_three_equal_channels() -> None:
         assert (as_read(images) == grey[..., None]).all()
 
 
+def test_levels_that_somebody_computed_are_those_of_arrays() -> None:
+    levels = np.full((8, 8), 0.5, np.float32)
+    assert (read(gather([Image.fromarray(levels)]), 8).read(torch.tensor([0])) == 128).all()
+    whole = Image.fromarray(np.full((8, 8), 200, np.int32))
+    assert (read(gather(whole), 8).read(torch.tensor([0])) == 200).all()
+    with pytest.raises(InputError, match=r"image 0 must hold .* floats from 0 to 1"):
+        gather([Image.fromarray(levels * 300)])
+
+
+def test_a_home_that_does_not_exist_is_told() -> None:
+    with pytest.raises(InputError, match="names a user that does not exist"):
+        gather("~nobody-at-all/images")
+
+
 def test_transparent_pixels_are_white() -> None:
     clear = np.zeros((1, 12, 12, 4), np.uint8)
     assert (as_read(clear) == 255).all()

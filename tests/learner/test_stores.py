@@ -211,6 +211,39 @@ def test_a_full_disk_leaves_the_old_store(store: Path, monkeypatch: pytest.Monke
 # ---------------------------------------------------------------------------------- two at a time
 
 
+def test_a_link_to_a_store_is_the_store(store: Path) -> None:
+    link = store.with_name("link.remnant")
+    link.symlink_to(store)
+    with only_updater(store), pytest.raises(InputError, match="by another process"):
+        forget_in_store(link, "a")
+    forget_in_store(link, "a")
+    assert link.is_symlink()
+    assert "a" not in Learner.load(store).classes_
+
+
+def test_whoever_says_no_at_the_end_leaves_the_store(store: Path) -> None:
+    content = store.read_bytes()
+
+    def refuse() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn_into_store(store, *stripes("e"), quiet=True, before_writing=refuse)
+    assert store.read_bytes() == content
+
+
+@pytest.mark.parametrize("gone", ["ab", "c"])
+def test_all_classes_of_an_update_can_be_forgotten(tmp_path: Path, gone: str) -> None:
+    path = tmp_path / "stripes.remnant"
+    learn_into_store(path, *stripes("a", "b"), **TINY)
+    learn_into_store(path, *stripes("c"), **TINY)
+    for name in gone:
+        forget_in_store(path, name)
+    assert learn_into_store(path, *stripes("d"), **TINY).classes_[-1] == "d"
+    left = [name for name in "abc" if name not in gone]
+    assert Learner.load(path).classes_.tolist() == [*left, "d"]
+
+
 def test_a_second_updater_gets_a_clear_error(store: Path) -> None:
     class Rival:
         told = ""

@@ -7,6 +7,7 @@ command: a function in a file here, and a line in the list below.
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError
@@ -37,6 +38,8 @@ app.command(serving.serve)
 
 def main() -> None:
     """Run a command; whatever a user can mend ends in one sentence and exit code 2."""
+    # Pillow warns of what `data.decode` refuses in a sentence.
+    warnings.filterwarnings("ignore", "Image size .* exceeds limit")
     try:
         app(sys.argv[1:], exit_on_error=False, print_error=False)
     except KeyboardInterrupt:

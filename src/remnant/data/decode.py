@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import struct
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,6 +24,10 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 MAX_PIXELS = 80_000_000  # below the count at which Pillow itself begins to warn
 
+_STRIP = 256  # rows that are converted at a time
+# The largest pictures take some 300 MB while they are decoded: two at a time.
+_HUGE = 10_000_000  # pixels
+_decoding_huge = threading.Semaphore(2)
 _LARGE = 64  # px; beyond it images are framed with a margin, as ImageNet's are
 _ORIENTATION = 0x0112  # the EXIF tag
 _UPRIGHT = {
@@ -101,6 +106,11 @@ def _too_large(name: str) -> InputError:
 
 
 def _frame(picture: Image.Image, size: int, draw: Sequence[float] | None) -> np.ndarray:
+    with _decoding_huge if picture.width * picture.height > _HUGE else nullcontext():
+        return _frame_now(picture, size, draw)
+
+
+def _frame_now(picture: Image.Image, size: int, draw: Sequence[float] | None) -> np.ndarray:
     orientation = _orientation(picture)
     is_turned = orientation >= 5  # lies on its side in the file
     width, height = picture.size[::-1] if is_turned else picture.size
@@ -174,12 +184,23 @@ def to_rgb(picture: Image.Image) -> Image.Image:
     if picture.mode == "RGB" and "transparency" not in picture.info:
         picture.load()
         return picture
-    if picture.mode.startswith("I"):
-        levels = np.asarray(picture).astype(np.float64)
-        grey = np.rint(np.clip(levels, 0, 65535) / 257).astype(np.uint8)
-        return Image.fromarray(grey).convert("RGB")
-    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
-        layer = picture.convert("RGBA")
-        page = Image.new("RGBA", layer.size, "white")
-        return Image.alpha_composite(page, layer).convert("RGB")
-    return picture.convert("RGB")
+    has_layers = picture.mode in ("RGBA", "LA", "PA", "La", "RGBa")
+    if not (picture.mode.startswith("I") or has_layers or "transparency" in picture.info):
+        return picture.convert("RGB")
+    page = Image.new("RGB", picture.size)
+    for top in range(0, picture.height, _STRIP):  # what lies between is several times as large
+        strip = picture.crop((0, top, picture.width, min(picture.height, top + _STRIP)))
+        page.paste(
+            _from_levels(strip) if picture.mode.startswith("I") else _over_white(strip), (0, top)
+        )
+    return page
+
+
+def _from_levels(picture: Image.Image) -> Image.Image:
+    levels = np.asarray(picture).astype(np.float64)
+    return Image.fromarray(np.rint(np.clip(levels, 0, 65535) / 257).astype(np.uint8)).convert("RGB")
+
+
+def _over_white(picture: Image.Image) -> Image.Image:
+    layer = picture.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")

@@ -45,6 +45,7 @@ _WIDTH = {"cpu": 128, "mps": 128, "cuda": 384}  # mini scale; the paper's
 _PATCHES_ACROSS = 8
 _SECTIONS = ("method", "memory", "augment", "training")  # of a run's settings, that a learner has
 _MEASURED = 4096  # images whose colours make the mean and the deviation
+_AT_ONCE = 64  # of them, so that little memory is needed
 
 
 class LearnerSettings(Settings):
@@ -136,6 +137,7 @@ def choose_settings(
     Raises:
         InputError: Something asked for cannot be.
     """
+    parameters = _with_options(parameters)
     template = _template(parameters["method"])
     chosen = [
         "method.first.steps_from=all",  # few new images do not make small batches
@@ -154,6 +156,18 @@ def choose_settings(
         memory=config.memory,
         method=config.method,
     )
+
+
+def _with_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with codec and width as the options have them, if they are to be had there alone.
+
+    Other choices follow from these two.
+    """
+    found, options = dict(parameters), dict(parameters["options"] or {})
+    for name, key in (("codec", "memory.codec"), ("width", "method.network.width")):
+        if found[name] is None and key in options:
+            found[name] = options.pop(key)
+    return found | {"options": options}
 
 
 def training_of(parameters: Mapping[str, Any]) -> TrainingConfig:
@@ -255,11 +269,17 @@ def _widths(template: RunConfig, width: int) -> list[str]:
 
 def measure_colours(images: Images) -> tuple[Channels, Channels]:
     """Mean and deviation of each channel over a sample spread evenly over the images."""
-    positions = torch.arange(0, len(images), max(1, len(images) // _MEASURED))
-    levels = images.read(positions).flatten(0, 2).double() / 255
+    positions = torch.arange(0, len(images), -(-len(images) // _MEASURED))
+    counts = torch.zeros(3, 256, dtype=torch.float64)  # how often each channel has each level
+    for some in positions.split(_AT_ONCE):
+        pixels = images.read(some).flatten(0, 2)
+        counts += torch.stack([one.bincount(minlength=256) for one in pixels.int().unbind(dim=1)])
+    shares = counts / counts.sum(dim=1, keepdim=True)
+    levels = torch.arange(256, dtype=torch.float64) / 255
+    mean = shares @ levels
+    variance = (shares * (levels - mean[:, None]) ** 2).sum(dim=1)
     # Images of one colour have no deviation, and nothing can be divided by that.
-    std = levels.std(dim=0, unbiased=False).clamp(min=1 / 255)
-    return _channels(levels.mean(dim=0)), _channels(std)
+    return _channels(mean), _channels(variance.sqrt().clamp(min=1 / 255))
 
 
 def _channels(values: Tensor) -> Channels:

@@ -73,9 +73,9 @@ def gather(images: Any) -> Given:
         InputError: The form is none of them, or there is no image.
     """
     if isinstance(images, str | os.PathLike):
-        return _gather_path(Path(images).expanduser())
+        return _gather_path(_as_path(images))
     if isinstance(images, Image.Image):
-        return Given([images], None)
+        return Given([_as_item(images, 0)], None)
     if isinstance(images, Tensor):
         images = images.detach().cpu().numpy()
     if isinstance(images, np.ndarray) and images.dtype.kind not in "OUS":
@@ -151,9 +151,18 @@ def _as_label(label: Any) -> Label:
     return str(plain)
 
 
+def _as_path(path: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"{path} names a user that does not exist. Check the path.") from None
+
+
 def _as_item(item: Any, index: int) -> Item:
     if isinstance(item, str | os.PathLike):
-        return Path(item).expanduser()
+        return _as_path(item)
+    if isinstance(item, Image.Image) and item.mode in ("F", "I") and item.format is None:
+        return _as_pixels(np.asarray(item), f"image {index}")  # levels that somebody computed
     if isinstance(item, Image.Image | EncodedImage):
         return item
     if isinstance(item, Tensor):

@@ -273,8 +273,9 @@ class Learner(ClassifierMixin, BaseEstimator):
             InputError: Another process is updating it.
         """
         knowledge = self._known()
-        with only_updater(Path(path)):
-            write_store(Path(path), knowledge)
+        store = Path(path).resolve()
+        with only_updater(store):
+            write_store(store, knowledge)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -2,7 +2,8 @@
 
 A process that updates a store holds its work folder, `NAME.remnant.work`, which keeps checkpoints
 until the update is done. The version is that of the format and changes with remnant's major number
-alone: whatever a later minor version adds, earlier ones pass over.
+alone. Newer minor versions read what older ones wrote; the reverse holds as long as no setting that
+the older one does not know is in the file.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ def read_store(path: Path) -> Knowledge:
         raise InputError(f"{path} cannot be used: {reason}{_other_version(metadata)}") from None
     if len(header.classes) != sum(header.task_sizes) or not header.task_sizes:
         raise InputError(f"{path} does not tell its classes. Restore it from a copy.")
-    method = revive(header.settings, header.task_sizes, arrays, header.memory, str(path))
+    try:
+        method = revive(header.settings, header.task_sizes, arrays, header.memory, str(path))
+    except InputError as error:
+        raise InputError(f"{error}{_other_version(metadata)}") from None
     return Knowledge(
         parameters=header.parameters,
         settings=header.settings,
@@ -129,7 +133,10 @@ def only_updater(path: Path) -> Iterator[Path]:
             ) from None
         for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
             # Of a process that was killed while it wrote or cleaned up.
-            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink()
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
         try:
             yield folder
         except BaseException:

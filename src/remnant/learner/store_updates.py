@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ def learn_into_store(
     *,
     test: Any = None,
     watchers: tuple[Watcher, ...] = (),
+    before_writing: Callable[[], None] | None = None,
     **parameters: Any,
 ) -> Learner:
     """Teach the store at `path`, which is made when missing, and return it as a Learner.
@@ -32,13 +34,14 @@ def learn_into_store(
         labels: As for `Learner.partial_fit`.
         test: As for `Learner.partial_fit`.
         watchers: As for `Learner.partial_fit`.
+        before_writing: Called when all is learned; what it raises leaves the store as it was.
         parameters: Of `Learner`; those left out are the store's, or the defaults for a new one.
 
     Raises:
         InputError: Something given cannot be used, the store is damaged or of another version, or
             another process is updating it. The store is as it was.
     """
-    store = Path(path)
+    store = Path(path).resolve()
     with only_updater(store) as work:
         learner = Learner.load(store) if store.exists() else Learner()
         if parameters.get("options"):  # likewise one by one: those left out are the store's
@@ -46,6 +49,8 @@ def learn_into_store(
         learner.set_params(**parameters)
         now = learner.get_params(deep=False)
         knowledge = update(learner._knowledge, now, images, labels, test, work, watchers)
+        if before_writing is not None:
+            before_writing()
         write_store(store, knowledge)
     learner._take(knowledge)
     return learner
@@ -60,7 +65,7 @@ def forget_in_store(path: str | Path, name: Label) -> str:
     Raises:
         InputError: As for `Learner.forget`, or the store cannot be read, or is being updated.
     """
-    store = Path(path)
+    store = Path(path).resolve()
     with only_updater(store):
         learner = Learner.load(store)
         told = learner.forget(name)

@@ -12,7 +12,7 @@ from typing import Any
 from remnant.contracts import InputError
 from remnant.progress import TimeLeft
 from remnant.serving.answers import JobFacts
-from remnant.training.trainer import StepReport, Watcher
+from remnant.training.trainer import StepReport
 
 _KEPT = 100  # jobs that can still be asked for
 log = logging.getLogger(__name__)
@@ -69,10 +69,14 @@ class Observer:
         self._job = job
         self._left = TimeLeft([0] * (num_updates + 1))  # nothing planned: the phase at hand counts
 
+    def check(self) -> None:
+        """End the lesson if somebody asked for that."""
+        if self._job.is_cancelled.is_set():
+            raise StoppedError
+
     def on_step(self, report: StepReport) -> None:
         job, left = self._job, self._left
-        if job.is_cancelled.is_set():
-            raise StoppedError
+        self.check()
         left.on_step(report)
         # The rest is for what follows the last step: choosing exemplars and writing the store.
         job.share_done = 0.98 * left.share_done
@@ -97,7 +101,7 @@ class Jobs:
         return None if latest is None or latest.is_over else latest
 
     def start(
-        self, name: str, num_images: int, num_updates: int, teach: Callable[[Watcher], None]
+        self, name: str, num_images: int, num_updates: int, teach: Callable[[Observer], None]
     ) -> Job:
         """Begin a lesson.
 

@@ -19,9 +19,8 @@ from remnant.learner import Learner, forget_in_store, learn_into_store
 from remnant.learner.inputs import EncodedImage, Label
 from remnant.memory import PartialCodec
 from remnant.serving.answers import ClassFacts, Guess, StoreFacts
-from remnant.serving.jobs import ConflictError, Job, Jobs
+from remnant.serving.jobs import ConflictError, Job, Jobs, Observer
 from remnant.serving.uploads import LIMITS
-from remnant.training.trainer import Watcher
 
 Form = Literal["stored", "completed"]
 Stamp = tuple[int, int, int]  # tells one file of a name from the next
@@ -68,7 +67,7 @@ class ServedStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path.resolve()
         self.jobs = Jobs()
         self._changing = threading.Lock()
         self._edition = self._read()
@@ -176,12 +175,17 @@ class ServedStore:
         learner = self.edition().learner
         label = _as_label(name, self.edition().labels)
 
-        def learn(watcher: Watcher) -> None:
+        def learn(observer: Observer) -> None:
             with self._shown():
-                taught = learn_into_store(
-                    self.path, images, [label] * len(images), watchers=(watcher,), quiet=True
+                learn_into_store(
+                    self.path,
+                    images,
+                    [label] * len(images),
+                    watchers=(observer,),
+                    before_writing=observer.check,
+                    quiet=True,
                 )
-            self._edition = self._new_edition(taught)
+                self._edition = self._read()
 
         with self._changing:
             return self.jobs.start(name, len(images), len(learner.history_), learn)
@@ -201,6 +205,8 @@ class ServedStore:
                     told = forget_in_store(self.path, label)
             except InputError as error:
                 raise ConflictError(str(error)) from None
+            except OSError as error:
+                raise ConflictError(f"{error.strerror or error}. The store is as it was.") from None
             self._edition = self._read()
         return told
 

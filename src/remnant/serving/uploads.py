@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
 import unicodedata
 
 from fastapi import UploadFile
@@ -22,8 +21,6 @@ LIMITS = UploadLimits(
     name_characters=100,
 )
 _NAME_SHOWN = 60  # characters of a file's name in a sentence
-# A picture of the largest size takes some 300 MB while it is decoded: two at a time.
-_decoding = threading.Semaphore(2)
 
 
 class TooLargeError(InputError):
@@ -44,8 +41,7 @@ def receive(upload: UploadFile) -> EncodedImage:
             f"{name} must have at most {LIMITS.image_bytes >> 20} MiB; it has more. Make it "
             "smaller."
         )
-    with _decoding:
-        decode_stream(io.BytesIO(content), 8, name)  # drafted, so a large JPEG is soon read
+    decode_stream(io.BytesIO(content), 8, name)  # drafted, so a large JPEG is soon read
     return EncodedImage(name, content)
 
 
