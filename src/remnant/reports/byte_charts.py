@@ -94,6 +94,9 @@ class _Name:
     start: float  # the end next to its point, in bytes of the axis
     end: float
 
+    def covers(self, kept: float) -> bool:
+        return min(self.start, self.end) < kept < max(self.start, self.end)
+
     def is_beside(self, other: _Name) -> bool:
         """Whether both would cover one another at the same height."""
         mine, others = sorted((self.start, self.end)), sorted((other.start, other.end))
@@ -111,13 +114,21 @@ def _place_name(point: _Point, highest: float) -> _Name:
 
 
 def _name_heights(points: Sequence[_Point], names: Sequence[_Name], line: float) -> list[float]:
-    """Where names stand, so that none covers another: from below, each as near as it can be."""
+    """Where names stand, so that none covers another or a point: each as near as it can be.
+
+    Short names first, which have fewer places to go.
+    """
     heights: dict[int, float] = {}
-    for index in sorted(range(len(points)), key=lambda i: points[i].accuracy):
-        height = points[index].accuracy
-        beside = [other for other in heights if names[other].is_beside(names[index])]
-        for other in sorted(beside, key=lambda i: heights[i]):
-            if abs(heights[other] - height) < line:
-                height = heights[other] + line
-        heights[index] = height
+    for index in sorted(range(len(points)), key=lambda i: (len(names[i].text), points[i].accuracy)):
+        own, name = points[index].accuracy, names[index]
+        taken = [heights[other] for other in heights if names[other].is_beside(name)]
+        taken += [one.accuracy for one in points if name.covers(one.kept)]
+        # At the point, then half a line above, half a line below, a line above, and so on.
+        offsets = [step / 2 * line * side for step in range(4 * len(points)) for side in (1, -1)]
+        free = (
+            own + offset
+            for offset in offsets
+            if all(abs(other - own - offset) >= 0.999 * line for other in taken)
+        )
+        heights[index] = next(free, own)
     return [heights[index] for index in range(len(points))]
