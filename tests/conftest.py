@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from command_line import Command, commander
 from worlds import make_dataset, make_stream
 
 from remnant.data import Dataset
@@ -64,3 +65,14 @@ def dataset() -> Dataset:
 def stream(dataset: Dataset) -> TaskStream:
     """Two tasks of two classes."""
     return make_stream(dataset)
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """The command line, in an empty folder, 80 columns wide, without data sets."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "no-data"))
+    monkeypatch.setenv("COLUMNS", "80")
+    return commander(monkeypatch, capsys)

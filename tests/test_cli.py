@@ -14,7 +14,6 @@ import pytest
 from command_line import (
     SETTINGS,
     Command,
-    commander,
     largest_file,
     stopped_run,
     write_pictures,
@@ -24,16 +23,6 @@ import remnant
 from remnant.files import read_archive, write_archive
 
 CIFAR_TRAIN_BYTES = 50_000 * 3_074
-
-
-@pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "no-data"))
-    monkeypatch.setenv("COLUMNS", "80")
-    return commander(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")

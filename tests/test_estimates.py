@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Command, commander, tiny_config
+from command_line import Command, tiny_config
 
 from remnant import experiment
 from remnant.config import override
@@ -25,11 +25,6 @@ class CountImages:
         self.per_task[report.task] += report.images
         if report.task + 1 == len(self.per_task) and report.step + 1 == report.num_steps:
             raise KeyboardInterrupt
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return commander(monkeypatch, capsys)
 
 
 def test_show_tells_parameters_memory_and_arithmetic(command: Command) -> None:

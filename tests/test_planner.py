@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pytest
 import torch
-from command_line import Command, commander
+from command_line import Command
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds import make_dataset
@@ -35,16 +35,6 @@ from remnant.recipes import load_recipe
 from remnant.trials import Row
 
 IMAGE_BYTES = 16 * 16 * 3  # of the worlds
-
-
-@pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "no-data"))
-    monkeypatch.setenv("COLUMNS", "80")
-    return commander(monkeypatch, capsys)
 
 
 class FaultyConfig(Settings):

@@ -7,20 +7,11 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
-from command_line import SETTINGS, Command, StopAt, commander, tiny_config
+from command_line import SETTINGS, Command, StopAt, tiny_config
 
 from remnant import experiment, sweeps
 from remnant.config import RunConfig
 from remnant.contracts import InputError
-
-
-@pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    return commander(monkeypatch, capsys)
 
 
 def result_of(folder: Path) -> dict[str, object]:

@@ -16,7 +16,7 @@ from PIL import Image, ImageOps
 
 from remnant.contracts import InputError, resized_crop
 from remnant.data import decode
-from remnant.data.decode import decode_file
+from remnant.data.decode import decode_file, to_rgb
 
 DRAW = (0.3, 0.8, 0.6, 0.2)
 
@@ -126,6 +126,20 @@ def test_every_kind_of_pixel_becomes_eight_bit_rgb(tmp_path: Path) -> None:
     assert first_pixel(deep, "16.png", tmp_path) == [90] * 3
     assert first_pixel(grey, "w.webp", tmp_path, lossless=True) == [90] * 3
     assert first_pixel(grey, "b.bmp", tmp_path) == [90] * 3
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "I;16"])
+def test_tall_pictures_are_converted_the_same_in_strips(mode: str) -> None:
+    chance = np.random.default_rng(0)
+    if mode == "RGBA":
+        picture = Image.fromarray(chance.integers(0, 256, (600, 3, 4), dtype=np.uint8))
+        page = Image.new("RGBA", picture.size, "white")
+        expected = np.asarray(Image.alpha_composite(page, picture).convert("RGB"))
+    else:
+        levels = chance.integers(0, 65536, (600, 3), dtype=np.uint16)
+        picture = Image.fromarray(levels)
+        expected = np.rint(levels / 257)[..., None].repeat(3, axis=2)
+    assert (np.asarray(to_rgb(picture)) == expected).all()
 
 
 def test_what_is_transparent_shows_white(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Command, commander, largest_file
+from command_line import Command, largest_file
 from PIL import Image
 from small_learner import TaughtPixels, recipe, stripes, tiny_learner
 from test_inputs import bomb, truncated
@@ -36,15 +36,6 @@ OPTIONS = {
     "training.threads": 1,
     "training.checkpoint_every_steps": 2,
 }
-
-
-@pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Command:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    return commander(monkeypatch, capsys)
 
 
 def write_stripes(folder: Path, *names: str, per_class: int = 6, seed: int = 0) -> Path:

@@ -11,15 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 from asking import RealServer, digit_pictures, png
-from command_line import Command, commander
+from command_line import Command
 
 from remnant.cli import serving
 from remnant.learner import Learner
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return commander(monkeypatch, capsys)
 
 
 def teach(server: RealServer, name: str, digit: int) -> httpx.Response:

@@ -28,8 +28,8 @@ from remnant.training.processes import TrainingConfig, acceleration_of
 # The best options found for each method at mini scale.
 RECIPE = "cifar100-mini-{}"
 # Chosen: exemplars are whole images, since more is learned from those that fit a budget than from
-# patches of all (docs/results.md). For small ones the transform coder takes fewest bytes; of tiles
-# of 128 px (scikit-learn's two photographs) 1,909 at 35.3 dB, where WebP takes 2,013 at 36.2.
+# patches of all (docs/results.md). For small ones the transform coder takes fewest bytes; it was
+# made for them, and its time grows with the pixels (docs/codecs.md).
 _LARGEST_TRANSFORMED = 64
 # Chosen: a thin ResNet keeps every pixel up to its last stages, which costs minutes more at 128 px.
 _LARGEST_THIN = 64

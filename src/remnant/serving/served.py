@@ -246,10 +246,7 @@ class ServedStore:
 def _sizes(edition: Edition, label: Label) -> list[int]:
     memory = edition.learner.memory_
     number = edition.labels.index(label)
-    if memory is None or number not in memory.labels:
-        return []
-    extra = memory.codec.length_bytes
-    return [len(one.payload) + len(one.positions) + extra for one in memory.exemplars(number)]
+    return [] if memory is None or number not in memory.labels else memory.exemplar_bytes(number)
 
 
 def _as_label(name: str, known: list[Label]) -> Label:
