@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from remnant.config import RunConfig, parse_config
-from remnant.experiment import run
+from remnant.config import RunConfig
+from remnant.runs.experiment import run
 from remnant.training.trainer import StepReport
 
 NUM_CLASSES, SIDE, TEST_PER_CLASS = 100, 16, 5
@@ -59,7 +59,7 @@ def config_of(
     else:
         values["backbone"] = {"name": "resnet8"}
         method = "er" if exemplars else "finetune"
-    return parse_config(
+    return RunConfig.parse(
         {
             "data": {"dataset": "folder", "path": str(folder), "image_size": SIDE},
             "stream": {"num_tasks": num_tasks},

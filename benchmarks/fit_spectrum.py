@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from remnant.contracts import generator
 from remnant.data import DataConfig, load_dataset
-from remnant.memory.coded_patches import CodedPatchCodec, CodedPatchesConfig
-from remnant.memory.range_coding import Stream, count_bits
-from remnant.memory.spectrum import PHOTOGRAPHS, Constants, Spectrum
-from remnant.memory.transform import TransformCoder, step_of
+from remnant.memory.codecs.coded_patches import CodedPatchCodec, CodedPatchesConfig
+from remnant.memory.codecs.transform.range_coder import Stream, count_bits
+from remnant.memory.codecs.transform.spectrum import PHOTOGRAPHS, Constants, Spectrum
+from remnant.memory.codecs.transform.transform_codec import TransformCoder, step_of
+from remnant.randomness import generator
 
 QUALITIES = (60, 75, 87)
 NUM_WHOLE, NUM_MOSAICS = 200, 400

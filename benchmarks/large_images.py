@@ -27,14 +27,15 @@ import numpy as np
 import torch
 from PIL import Image
 
-from remnant.augment import AugmentConfig
-from remnant.contracts import ArrayImages, Batch, ImageSet, OptimizerConfig, Schedule, Task
 from remnant.data import DataConfig, Dataset, load_dataset
+from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
 from remnant.methods import METHODS, Method, World
-from remnant.training.feeding import Feeder, Look
+from remnant.phases import Batch, OptimizerConfig, Schedule
+from remnant.training.batches import Feeder, Look
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import StepReport, Trainer
+from remnant.views.augment import AugmentConfig
 
 SIZE = 224
 NUM_CLASSES = 4

@@ -22,11 +22,11 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from remnant.contracts import OptimizerConfig, Schedule
-from remnant.costs import batch_of_noise
 from remnant.methods import World
 from remnant.methods.bimae import BiMAE, BiMAEConfig
 from remnant.models.bilateral import BilateralMAE
+from remnant.phases import OptimizerConfig, Schedule
+from remnant.planning.flops import batch_of_noise
 from remnant.training.allocator import keep_freed_memory
 
 SHAPE, NUM_CLASSES, BATCH = (32, 32, 3), 10, 128

@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from remnant.contracts import ImageSet
 from remnant.data import DataConfig, load_dataset
+from remnant.images import ImageSet
 from remnant.learner import Learner, learn_into_store
 from remnant.reports.units import bytes_text
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from command_line import Command, commander
-from worlds import make_dataset, make_stream
 
 from remnant.data import Dataset
-from remnant.stream import TaskStream
+from remnant.data.stream import TaskStream
+from tests.support.command_line import Command, commander
+from tests.support.worlds import make_dataset, make_stream
 
 # The measurements in benchmarks/ are tests too, where they give a verdict.
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,79 +17,70 @@ import remnant
 SOURCE = Path(remnant.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
-# What each part may import, itself apart. Parts above the line know little; those below compose.
-LEAVES = {"contracts", "losses", "metrics", "models"}
-ALLOWED: dict[str, set[str]] = {
-    **{leaf: set() for leaf in LEAVES},
-    "files": {"contracts"},
-    "class_orders": {"contracts"},
-    "data": {"contracts", "files"},
-    "stream": {"contracts", "class_orders"},
-    "rand_augment": set(),
-    "augment": {"contracts", "rand_augment"},
-    "memory": {"contracts", "files"},
-    "methods": {"contracts", "memory", "models", "losses"},
-    "training": {"contracts", "files", "augment", "metrics", "methods.base"},
-    # files only where something is written: it imports torch, and reading must not.
-    "reports": {"metrics", "files"},
-}
-COMPOSITION = [  # each may import everything above and before it
-    "explanations",
-    "config",
-    "recipes",
-    "costs",
-    "learning",
-    "journal",
-    "pictures",
-    "experiment",
-    "catalogue",
-    "estimates",
-    "trials",
-    "planner",
-    "progress",
-    "displays",
-    "sweeps",
-    "bench",
-    "learner",
-    "serving",
-    "api",
-    "cli",
-]
-
-
-def part_of(module: str) -> str:
-    """`remnant.data.cifar` belongs to `data`; the package itself is nameless."""
-    return module.split(".")[1] if "." in module else ""
+# The root holds leaves, which import leaves alone, and `config`, which composes.
+LEAVES = {
+    "_version", "archives", "errors", "files", "images", "losses", "metrics", "phases",
+    "randomness", "registry", "settings",
+}  # fmt: skip
+# Which packages a package may import, leaves apart; a dot narrows that to one module.
+MATRIX: dict[str, set[str]] = {
+    "data": set(),
+    "views": set(),
+    "models": set(),
+    "memory": set(),
+    "methods": {"memory", "models"},
+    "training": {"memory", "methods", "views"},
+    "config": {"data", "memory", "methods", "training", "views"},
+    "recipes": {"config", "data", "memory", "methods", "views"},
+    "reports": {"runs.run_folder"},
+    "planning": {"config", "data", "memory", "methods", "training"},
+    "terminal": {"reports", "training"},
+    "runs": {
+        "config", "data", "methods", "planning", "recipes", "reports", "terminal", "training",
+    },
+    "learner": {
+        "config", "data", "memory", "methods", "models", "recipes", "reports", "runs", "terminal",
+        "training", "views",
+    },
+    "serving": {"data", "learner", "memory", "reports", "terminal", "training"},
+    "bench": {"memory", "methods", "models", "planning", "runs", "training", "views"},
+    "cli": {
+        "bench", "config", "data", "learner", "memory", "methods", "planning", "recipes", "reports",
+        "runs", "serving", "terminal",
+    },
+    "__init__": {"learner", "runs"},
+    "__main__": {"cli"},
+}  # fmt: skip
 
 
 def module_of(path: Path) -> str:
     parts = path.relative_to(SOURCE).with_suffix("").parts
-    return ".".join(["remnant", *(part for part in parts if part != "__init__")])
+    return ".".join(part for part in parts if part != "__init__") or "__init__"
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    """Every module of remnant that a file imports, inside functions too."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names if name.name.split(".")[0] == "remnant")
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute"
-            if node.module == "remnant":
-                yield from (f"remnant.{name.name}" for name in node.names)
-            elif node.module and node.module.startswith("remnant."):
-                yield node.module
+def part_of(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def imports_of(node: ast.AST) -> Iterator[str]:
+    """What is imported from remnant, without that name."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Import):
+            names = [name.name for name in inner.names]
+        elif isinstance(inner, ast.ImportFrom) and inner.module is not None:
+            # `from remnant import files` imports a module, `from remnant.files import ...` too.
+            whole = inner.module == "remnant"
+            names = [f"remnant.{name.name}" for name in inner.names] if whole else [inner.module]
+        else:
+            continue
+        yield from (name[8:] for name in names if name.startswith("remnant."))
 
 
 def is_allowed(part: str, module: str) -> bool:
     target = part_of(module)
-    if target in ("", "__version__", part):
+    if target in LEAVES or target == part:
         return True
-    if part not in ALLOWED:
-        index = COMPOSITION.index(part)
-        return target in ALLOWED or target in COMPOSITION[:index]
-    return any(
-        module == f"remnant.{one}" or module.startswith(f"remnant.{one}.") for one in ALLOWED[part]
-    )
+    return part not in LEAVES and bool({target, module} & MATRIX[part])
 
 
 def name_of(path: Path) -> str:
@@ -98,19 +90,38 @@ def name_of(path: Path) -> str:
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_imports_point_one_way(path: Path) -> None:
     part = part_of(module_of(path))
-    if part in ("", "__main__"):
-        return
-    assert part in ALLOWED or part in COMPOSITION, f"{part} has no place in the table of imports"
-    wrong = [module for module in imports_of(path) if not is_allowed(part, module)]
+    assert part in LEAVES or part in MATRIX, f"{part} has no place in the matrix of packages"
+    found = imports_of(ast.parse(path.read_text()))
+    wrong = [module for module in found if not is_allowed(part, module)]
     assert not wrong, f"{part} must not import {wrong}"
 
 
 def test_the_check_of_imports_can_fail() -> None:
-    assert not is_allowed("models", "remnant.losses")
-    assert not is_allowed("training", "remnant.methods.er")
-    assert not is_allowed("reports", "remnant.contracts")
-    assert not is_allowed("config", "remnant.experiment")
-    assert is_allowed("training", "remnant.methods.base")
+    assert not is_allowed("models", "memory")
+    assert not is_allowed("losses", "models.vit")
+    assert not is_allowed("training", "runs.experiment")
+    assert not is_allowed("reports", "runs.experiment")
+    assert is_allowed("reports", "runs.run_folder")
+    assert is_allowed("training", "methods.base")
+
+
+def test_module_names_are_unique() -> None:
+    names = Counter(path.stem for path in FILES if path.stem != "__init__")
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_only_the_command_line_imports_inside_functions(path: Path) -> None:
+    if part_of(module_of(path)) in ("cli", "__init__"):
+        return
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    inside = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, functions)]
+    assert [module for node in inside for module in imports_of(node)] == []
+
+
+def test_the_public_names_are_those_of_all() -> None:
+    assert dir(remnant) == sorted(remnant.__all__)
+    assert all(getattr(remnant, name) is not None for name in remnant.__all__)
 
 
 def test_reports_are_read_without_torch() -> None:

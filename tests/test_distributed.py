@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from kills import differences
-from pixel_method import schedule
 
 from remnant.files import write_json
+from tests.support.pixel_method import schedule
 
-SCRIPT = Path(__file__).parent / "pixel_run.py"
+SCRIPT = Path(__file__).parent / "support" / "pixel_run.py"
 
 
 def write_config(path: Path, devices: int) -> Path:

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from remnant import files
-from remnant.contracts import InputError
+from remnant.archives import read_archive, write_archive
+from remnant.errors import InputError
 from remnant.files import (
     only_writer,
-    read_archive,
     remove_temporary_files,
     replacing,
-    write_archive,
     write_bytes,
     write_json,
     write_text,

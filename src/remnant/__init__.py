@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from remnant._version import __version__
+from remnant.errors import InputError
 
 if TYPE_CHECKING:
-    from remnant.api import run as run
     from remnant.learner import Learner as Learner
+    from remnant.runs.python_api import run as run
 
-__all__ = ["Learner", "__version__", "run"]
+__all__ = ["InputError", "Learner", "__version__", "run"]
 
 
 def __getattr__(name: str) -> Any:
     # torch takes seconds to import, and `remnant --help` must not wait for it.
     if name == "run":
-        from remnant.api import run
+        from remnant.runs.python_api import run
 
         return run
     if name == "Learner":
@@ -24,3 +25,7 @@ def __getattr__(name: str) -> Any:
 
         return Learner
     raise AttributeError(f"module 'remnant' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,8 +9,8 @@ from kills import differences
 from test_methods import InterruptEachPhase, Interrupted, hurry, tiny_config
 
 from remnant.config import RunConfig
-from remnant.experiment import resume, run
-from remnant.memory import Memory, MemoryConfig, decoding
+from remnant.memory import Memory, MemoryConfig, replay
+from remnant.runs.experiment import resume, run
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,6 @@ def test_a_memory_that_is_decoded_as_it_is_read_gives_the_same_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tiny_config(name), tmp_path / "held")
-    monkeypatch.setattr(decoding, "HELD_BYTES", 0)
+    monkeypatch.setattr(replay, "HELD_BYTES", 0)
     run(tiny_config(name), tmp_path / "read")
     assert differences(tmp_path / "held", tmp_path / "read") == []

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from test_methods import hurry, result_of, tiny_config
 
-from remnant.experiment import run
 from remnant.memory import MemoryConfig
+from remnant.runs.experiment import run
 
 CODED: dict[str, tuple[str, dict[str, Any]]] = {
     "bimae with coded patches": ("bimae", {"name": "coded-patches", "patch_size": 4}),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from test_methods import hurry, tiny_config
 
-from remnant.costs import predict_flops
-from remnant.experiment import Experiment, run
+from remnant.planning.flops import predict_flops
+from remnant.runs.experiment import Experiment, run
 from remnant.training.checkpoints import Point
 
 SHAPE = (16, 16, 3)

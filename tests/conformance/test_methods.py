@@ -14,21 +14,22 @@ from typing import Any
 import pytest
 import torch
 from kills import differences
-from tiny_methods import TINY
 from torch import Tensor
-from worlds import load_once
 
-import remnant.experiment as experiment_module
+import remnant.runs.experiment as experiment_module
 import remnant.training.trainer as trainer_module
-from remnant.augment import AugmentConfig
 from remnant.config import RunConfig
-from remnant.contracts import Images, ImageSet, OptimizerConfig, Phase, Reader, Task
 from remnant.data import DataConfig, Dataset
-from remnant.experiment import Experiment, resume, run
+from remnant.data.stream import StreamConfig
+from remnant.images import Images, ImageSet, Task
 from remnant.methods import METHODS, Method
-from remnant.stream import StreamConfig
+from remnant.phases import OptimizerConfig, Phase, Reader
+from remnant.runs.experiment import Experiment, resume, run
 from remnant.training.processes import TrainingConfig
 from remnant.training.trainer import StepReport, Trainer
+from remnant.views.augment import AugmentConfig
+from tests.support.tiny_methods import TINY
+from tests.support.worlds import load_once
 
 
 def tiny_config(name: str) -> RunConfig:

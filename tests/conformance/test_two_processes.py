@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from test_methods import tiny_config
-from tiny_methods import TINY
 
 from remnant.files import write_json
+from tests.support.tiny_methods import TINY
 
-SCRIPT = Path(__file__).parent / "noted_run.py"
+SCRIPT = Path(__file__).parents[1] / "support" / "noted_run.py"
 
 
 @pytest.mark.slow

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from remnant.contracts import ArrayImages, InputError
 from remnant.data import DataConfig, data_root, load_dataset
 from remnant.data.cifar import CIFAR10, CIFAR100, CifarFile, CifarRelease, check_cifar, open_cifar
+from remnant.errors import InputError
+from remnant.images import ArrayImages
 
 
 def records(num_images: int, label_bytes: int) -> np.ndarray:

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from picture_files import flat, textured
 from PIL import Image, ImageOps
 
-from remnant.contracts import InputError, resized_crop
 from remnant.data import decode
 from remnant.data.decode import decode_file, to_rgb
+from remnant.errors import InputError
+from remnant.images import resized_crop
+from tests.support.picture_files import flat, textured
 
 DRAW = (0.3, 0.8, 0.6, 0.2)
 

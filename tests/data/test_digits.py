@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from remnant.contracts import ArrayImages
 from remnant.data import DataConfig, Dataset, load_dataset
+from remnant.images import ArrayImages
 
 
 @pytest.fixture(scope="module")

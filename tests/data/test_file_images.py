@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from picture_files import flat, textured
 
-from remnant.contracts import ArrayImages, InputError, resized_crop
 from remnant.data import file_images
 from remnant.data.file_images import FileImages, PathTable, ResizedImages, settle
+from remnant.errors import InputError
+from remnant.images import ArrayImages, resized_crop
+from tests.support.picture_files import flat, textured
 
 
 def grey_files(folder: Path, count: int, *, size: int = 96, workers: int = 2) -> FileImages:

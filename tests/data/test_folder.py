@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from picture_files import flat, write_classes
 
-from remnant.contracts import ImageSet, InputError
 from remnant.data import DataConfig, check_dataset, facts, load_dataset
 from remnant.data.file_images import FileImages
+from remnant.errors import InputError
+from remnant.images import ImageSet
+from tests.support.picture_files import flat, write_classes
 
 
 def folder_config(path: Path, **options: float) -> DataConfig:

@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remnant.contracts import ArrayImages, ImageSet, InputError
 from remnant.data import DataConfig, check_dataset, load_dataset
 from remnant.data.splits import first_per_class, hold_out
+from remnant.errors import InputError
+from remnant.images import ArrayImages, ImageSet
 
 
 def image_set(counts: list[int]) -> ImageSet:

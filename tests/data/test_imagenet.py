@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from picture_files import flat, write_classes
 
-from remnant.contracts import ArrayImages, InputError
 from remnant.data import DataConfig, check_dataset, load_dataset
+from remnant.errors import InputError
+from remnant.images import ArrayImages
+from tests.support.picture_files import flat, write_classes
 
 WNIDS = ("n01440764", *(f"n015{index:05}" for index in range(98)), "n01855672", "n02000000")
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from large_images import build_method, load, look_of, measure_memory, write_photographs
 
-from remnant.contracts import Batch
-from remnant.training.feeding import Feeder
+from remnant.phases import Batch
+from remnant.training.batches import Feeder
 
 
 def first_batches(folder: Path, workers: int) -> list[Batch]:

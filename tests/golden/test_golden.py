@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
-import remnant.experiment as experiment_module
+import remnant.runs.experiment as experiment_module
+from remnant.archives import archive_digest
+from remnant.cli.console import parse_settings
 from remnant.config import RunConfig, override
-from remnant.experiment import run
-from remnant.files import archive_digest, write_json
+from remnant.files import write_json
 from remnant.memory import Memory
 from remnant.recipes import load_recipe
+from remnant.runs.experiment import run
 
 HERE = Path(__file__).parent
 
@@ -38,7 +40,7 @@ def golden_config(recipe: str) -> RunConfig:
         "training.threads=1",
         "training.log_every_steps=1",
     ]
-    return override(load_recipe(recipe), settings)
+    return override(load_recipe(recipe), parse_settings(settings, {}))
 
 
 @pytest.mark.parametrize("recipe", ["digits-er", "digits-bimae"])

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from small_learner import TaughtPixels, recipe
 
 from remnant.methods import METHODS
 from remnant.recipes import RECIPES
+from tests.support.small_learner import TaughtPixels, recipe
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,9 @@ import pytest
 import torch
 from PIL import Image
 
-from remnant.contracts import ArrayImages, InputError
 from remnant.data.file_images import FileImages
+from remnant.errors import InputError
+from remnant.images import ArrayImages
 from remnant.learner import inputs
 from remnant.learner.inputs import fingerprint, gather, gather_labelled, read, shorter_side
 

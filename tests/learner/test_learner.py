@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pixel_method import PixelsConfig, schedule
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from small_learner import Counter, TaughtPixels, stripes, tiny_learner
 
-import remnant.experiment as experiment_module
-from remnant.augment import AugmentConfig
+import remnant.runs.experiment as experiment_module
 from remnant.config import RunConfig
-from remnant.contracts import InputError
 from remnant.data import DataConfig, load_dataset
-from remnant.experiment import run
+from remnant.data.stream import StreamConfig
+from remnant.errors import InputError
 from remnant.learner import Learner
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
-from remnant.stream import StreamConfig
+from remnant.runs.experiment import run
 from remnant.training.processes import TrainingConfig
+from remnant.views.augment import AugmentConfig
+from tests.support.pixel_method import PixelsConfig, schedule
+from tests.support.small_learner import Counter, TaughtPixels, stripes, tiny_learner
 
 TESTS = stripes("a", "c", "e", "f", per_class=3, seed=9)
 

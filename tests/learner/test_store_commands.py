@@ -13,17 +13,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Command, largest_file
 from PIL import Image
-from small_learner import TaughtPixels, recipe, stripes, tiny_learner
 from test_inputs import bomb, truncated
 
-from remnant.files import read_archive, write_archive
+from remnant.archives import read_archive, write_archive
 from remnant.learner import Learner, forget_in_store, updates
 from remnant.learner.store import KIND, VERSION, only_updater
 from remnant.methods import METHODS
 from remnant.recipes import RECIPES
 from remnant.training.trainer import StepReport
+from tests.support.command_line import Command, largest_file
+from tests.support.small_learner import TaughtPixels, recipe, stripes, tiny_learner
 
 # As one would type what tiny_learner is told.
 TINY = [

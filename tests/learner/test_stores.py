@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors
-from small_learner import TINY, Counter, stripes, tiny_learner
 
 import remnant
-from remnant.contracts import InputError
-from remnant.files import read_archive, write_archive
+from remnant.archives import read_archive, write_archive
+from remnant.errors import InputError
 from remnant.learner import Learner, forget_in_store, learn_into_store, store_updates
 from remnant.learner.store import KIND, VERSION, only_updater, work_folder
 from remnant.training.trainer import StepReport
+from tests.support.small_learner import TINY, Counter, stripes, tiny_learner
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[1] / "support"
 TESTS = stripes("a", "c", "e", per_class=3, seed=9)
 
 
@@ -330,9 +330,8 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) ->
 
 def test_a_kill_during_an_update_leaves_the_store_and_costs_no_bit(store: Path) -> None:
     content, work = store.read_bytes(), work_folder(store)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent)])}
-    command = [sys.executable, str(HERE / "teach_pixels.py"), str(store), "e", "0.2"]
-    with subprocess.Popen(command, env=environment) as process:
+    command = [sys.executable, str(SUPPORT / "teach_pixels.py"), str(store), "e", "0.2"]
+    with subprocess.Popen(command) as process:
         wait_for(lambda: len([*work.glob("*-step-*.safetensors")]) == 2, process)
         with pytest.raises(InputError, match="being updated by another process"):
             forget_in_store(store, "a")

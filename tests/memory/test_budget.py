@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 from remnant.memory import CODECS, Budget, MemoryConfig, PatchesConfig, RawConfig, parse_budget
 
 

@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from all_codecs import ALL, EXACT, LOSSY, PARTIAL, make_codec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import images, pixels, smooth
 
-from remnant.contracts import InputError, generator
+from remnant.errors import InputError
 from remnant.memory import (
     Exemplar,
     PatchCodec,
@@ -20,7 +18,10 @@ from remnant.memory import (
     build_codec,
     count_visible,
 )
-from remnant.memory.jpeg_xl import JpegXlConfig
+from remnant.memory.codecs.jpeg_xl import JpegXlConfig
+from remnant.randomness import generator
+from tests.support.all_codecs import ALL, EXACT, LOSSY, PARTIAL, make_codec
+from tests.support.strategies import images, pixels, smooth
 
 
 @settings(max_examples=25, deadline=None)

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import images, smooth
 
-from remnant.contracts import InputError, generator
+from remnant.errors import InputError
 from remnant.memory import Exemplar, count_visible
-from remnant.memory.coded_patches import (
+from remnant.memory.codecs.coded_patches import (
     CodedPatchCodec,
     CodedPatchesConfig,
     Mosaic,
     choose_patches,
 )
+from remnant.randomness import generator
+from tests.support.strategies import images, smooth
 
 SHAPE = (32, 32, 3)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import memory_configs, pixels
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 from remnant.memory import CODECS, Memory, MemoryConfig, PatchesConfig
-from remnant.memory.store import take_turns
+from remnant.memory.memory import take_turns
+from tests.support.strategies import memory_configs, pixels
 
 SHAPE = (8, 8, 3)
 

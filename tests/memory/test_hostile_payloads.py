@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from all_codecs import ALL, make_codec
-from strategies import smooth
 
-from remnant.contracts import InputError, generator
+from remnant.errors import InputError
 from remnant.memory import Codec, Exemplar
+from remnant.randomness import generator
+from tests.support.all_codecs import ALL, make_codec
+from tests.support.strategies import smooth
 
 SHAPE = (16, 20, 3)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from strategies import Shape, images, smooth
 
-from remnant.contracts import generator
 from remnant.memory import Exemplar
-from remnant.memory.jpeg import JpegCodec, JpegConfig, flat_step
+from remnant.memory.codecs.jpeg import JpegCodec, JpegConfig, flat_step
+from remnant.randomness import generator
+from tests.support.strategies import Shape, images, smooth
 
 
 def file_of(image: np.ndarray, **options: Any) -> bytes:

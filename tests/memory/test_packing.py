@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from deflate import DEFLATE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import pixels
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 from remnant.memory import CODECS, Memory, MemoryConfig
 from remnant.memory.packing import water_level
+from tests.support.deflate import DEFLATE
+from tests.support.strategies import pixels
 
 SMALL = (8, 8, 3)
 SIZE = 8 * 8 * 3

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from strategies import pixels, smooth
 
-from remnant.contracts import generator
 from remnant.memory import MemoryConfig, build_codec
 from remnant.memory.codecs import CodecConfig
-from remnant.memory.rates import highest_passing, lowest_passing, psnr
+from remnant.memory.codecs.rates import highest_passing, lowest_passing, psnr
+from remnant.randomness import generator
+from tests.support.strategies import pixels, smooth
 
 SHAPE = (16, 16, 3)
 

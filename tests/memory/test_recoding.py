@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from strategies import smooth
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 from remnant.memory import Codec, Memory, MemoryConfig, RawCodec, RawConfig
+from tests.support.strategies import smooth
 
 SHAPE = (16, 16, 3)
 

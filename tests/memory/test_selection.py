@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remnant.contracts import InputError, generator
+from remnant.errors import InputError
 from remnant.memory import herding, random_ranks, select
+from remnant.randomness import generator
 
 
 def features_of(seed: int, count: int, width: int) -> torch.Tensor:

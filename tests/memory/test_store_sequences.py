@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 from remnant.memory import CODECS, Codec, CodecConfig, Memory, MemoryConfig, build_codec
 
 SHAPE = (8, 8, 3)

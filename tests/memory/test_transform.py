@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.fft import dctn
 from sklearn.datasets import load_sample_image
-from strategies import Shape, images, smooth
 
-from remnant.contracts import InputError
-from remnant.memory.range_coding import Stream, mean_magnitude
-from remnant.memory.rates import psnr
-from remnant.memory.spectrum import PHOTOGRAPHS, Spectrum
-from remnant.memory.transform import TransformCoder, fitting_side, step_of
-from remnant.memory.webp import WebpCoder
+from remnant.errors import InputError
+from remnant.memory.codecs.rates import psnr
+from remnant.memory.codecs.transform.range_coder import Stream, mean_magnitude
+from remnant.memory.codecs.transform.spectrum import PHOTOGRAPHS, Spectrum
+from remnant.memory.codecs.transform.transform_codec import TransformCoder, fitting_side, step_of
+from remnant.memory.codecs.webp import WebpCoder
+from tests.support.strategies import Shape, images, smooth
 
 COLOURS = np.array(
     [[3**-0.5, 3**-0.5, 3**-0.5], [2**-0.5, 0, -(2**-0.5)], [-(6**-0.5), 2 * 6**-0.5, -(6**-0.5)]]

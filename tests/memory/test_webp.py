@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from strategies import images, pixels, smooth
 
-from remnant.contracts import InputError, generator
-from remnant.memory.webp import WebpCodec, WebpConfig, pack_number, unpack_number
+from remnant.errors import InputError
+from remnant.memory.codecs.webp import WebpCodec, WebpConfig, pack_number, unpack_number
+from remnant.randomness import generator
+from tests.support.strategies import images, pixels, smooth
 
 
 def file_of(image: np.ndarray, **options: Any) -> bytes:

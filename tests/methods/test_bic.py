@@ -7,24 +7,26 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_bimae import SHAPE, make_batch, make_task, make_trainer
-from small_residual import (
+from torch import Tensor
+
+from remnant.data import DataConfig
+from remnant.data.stream import TaskStream
+from remnant.errors import InputError
+from remnant.images import ImageSet, Task
+from remnant.memory import Memory, MemoryConfig
+from remnant.methods.base import World
+from remnant.methods.bic import BiC, BiCConfig, validation_ranks
+from remnant.phases import Phase
+from remnant.training.trainer import Trainer
+from tests.support.small_bimae import SHAPE, make_batch, make_task, make_trainer
+from tests.support.small_residual import (
     SCHEDULE,
     in_second_task,
     learn_task,
     slow_cross_entropy,
     slow_distillation,
 )
-from torch import Tensor
-from worlds import load_once
-
-from remnant.contracts import ImageSet, InputError, Phase, Task
-from remnant.data import DataConfig
-from remnant.memory import Memory, MemoryConfig
-from remnant.methods.base import World
-from remnant.methods.bic import BiC, BiCConfig, validation_ranks
-from remnant.stream import TaskStream
-from remnant.training.trainer import Trainer
+from tests.support.worlds import load_once
 
 PER_CLASS = 30
 

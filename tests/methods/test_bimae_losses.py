@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from small_bimae import (
+from torch import Tensor
+
+from remnant.memory import RawConfig
+from remnant.methods.bimae import BiMAE
+from remnant.phases import Batch
+from tests.support.small_bimae import (
     NETWORK,
     Spy,
     literal_twin,
@@ -13,11 +18,6 @@ from small_bimae import (
     make_method,
     some_known,
 )
-from torch import Tensor
-
-from remnant.contracts import Batch
-from remnant.memory import RawConfig
-from remnant.methods.bimae import BiMAE
 
 ENCODER = ("network.encoder", "network.detail_branch")
 READOUT = ("network.fusion", "network.classifier")

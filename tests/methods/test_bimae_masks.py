@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_bimae import (
+from torch import Tensor
+
+from remnant.memory import RawConfig
+from remnant.models.masked_autoencoder import patchify
+from remnant.training.network_state import Arrays
+from remnant.training.trainer import Trainer
+from tests.support.small_bimae import (
     NUM_PATCHES,
     SHORT,
     Spy,
@@ -15,12 +21,6 @@ from small_bimae import (
     make_task,
     make_trainer,
 )
-from torch import Tensor
-
-from remnant.memory import RawConfig
-from remnant.models.masked_autoencoder import patchify
-from remnant.training.state import Arrays
-from remnant.training.trainer import Trainer
 
 # -------------------------------------------------------------------------------------------- masks
 

@@ -8,7 +8,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_bimae import (
+from torch import Tensor, nn
+
+from remnant.errors import InputError
+from remnant.memory import Memory, MemoryConfig, PatchesConfig, RawConfig
+from remnant.methods.base import World
+from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
+from remnant.phases import Phase
+from tests.support.small_bimae import (
     NETWORK,
     PATCHES,
     SHORT,
@@ -22,12 +29,6 @@ from small_bimae import (
     make_task,
     make_trainer,
 )
-from torch import Tensor, nn
-
-from remnant.contracts import InputError, Phase
-from remnant.memory import Memory, MemoryConfig, PatchesConfig, RawConfig
-from remnant.methods.base import World
-from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 
 # ----------------------------------------------------------------------------------- the paper's
 

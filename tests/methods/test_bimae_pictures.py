@@ -1,7 +1,14 @@
 from __future__ import annotations
 
 import torch
-from small_bimae import NUM_PATCHES, NUM_VISIBLE, make_method, make_trainer, noise_images
+
+from tests.support.small_bimae import (
+    NUM_PATCHES,
+    NUM_VISIBLE,
+    make_method,
+    make_trainer,
+    noise_images,
+)
 
 GREY = 128
 

@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 import torch
-from small_bimae import (
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from remnant.images import ArrayImages, ImageSet
+from remnant.memory import RawConfig
+from remnant.methods import bimae
+from remnant.methods.bimae import BiMAE, complete_images
+from remnant.phases import Batch, Phase
+from remnant.views.augment import to_images
+from tests.support.small_bimae import (
     PATCHES,
     SHORT,
     Spy,
@@ -21,15 +30,7 @@ from small_bimae import (
     patch_pixels,
     some_known,
 )
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from worlds import MEAN, STD
-
-from remnant.augment import to_images
-from remnant.contracts import ArrayImages, Batch, ImageSet, Phase
-from remnant.memory import RawConfig
-from remnant.methods import bimae
-from remnant.methods.bimae import BiMAE, complete_images
+from tests.support.worlds import MEAN, STD
 
 
 def begun(**options: Any) -> BiMAE:

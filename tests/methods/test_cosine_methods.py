@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_bimae import make_batch, make_task, make_trainer
-from small_residual import SCHEDULE, in_second_task, learn_task, make_residual
-from worlds import make_dataset, make_stream
+
+from tests.support.small_bimae import make_batch, make_task, make_trainer
+from tests.support.small_residual import SCHEDULE, in_second_task, learn_task, make_residual
+from tests.support.worlds import make_dataset, make_stream
 
 SIGNED = {"backbone": {"name": "resnet8", "has_last_relu": False}}
 DECAYING = {**SCHEDULE, "optimizer": {"name": "sgd", "lr": 0.05, "weight_decay": 0.1}}

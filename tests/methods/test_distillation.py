@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_residual import slow_distillation
 from torch import nn
 
 from remnant.methods.distillation import DistillationConfig, distill, make_teacher
+from tests.support.small_residual import slow_distillation
 
 SCORES = torch.tensor([[1.0, 2.0, -1.0, 9.0], [0.5, 0.0, 3.0, -9.0]])
 TEACHER = torch.tensor([[2.0, 0.0, 0.0], [-1.0, 1.0, 1.0]])

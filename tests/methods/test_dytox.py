@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 import torch
-from small_bimae import SHAPE, Spy, batches_of, make_batch, make_task, make_trainer
-from small_residual import learn_task
 from torch import Tensor
-from worlds import MEAN
 
-from remnant.contracts import Batch, InputError
+from remnant.errors import InputError
 from remnant.memory import Memory, MemoryConfig
 from remnant.methods.base import World
 from remnant.methods.dytox import DyTox, DyToxConfig, draw_share
+from remnant.phases import Batch
 from remnant.training.trainer import Trainer
+from tests.support.small_bimae import SHAPE, Spy, batches_of, make_batch, make_task, make_trainer
+from tests.support.small_residual import learn_task
+from tests.support.worlds import MEAN
 
 NETWORK = {"patch_size": 4, "width": 16, "depth": 2, "head_width": 8, "mlp_width": 24}
 ADAMW = {"name": "adamw", "lr": 1e-3}

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from small_bimae import make_batch, make_task, make_trainer
-from small_residual import learn_task, make_residual, slow_cross_entropy, softmax
 from torch import Tensor
 from torch.nn import functional as F
 
-from remnant.contracts import Batch, Phase, Terms
+from remnant.phases import Batch, Phase, Terms
 from remnant.training.trainer import Trainer
+from tests.support.small_bimae import make_batch, make_task, make_trainer
+from tests.support.small_residual import learn_task, make_residual, slow_cross_entropy, softmax
 
 FISHER = {"batch_size": 6, "max_entry": None}
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from small_bimae import batches_of, make_batch, make_task, make_trainer, noise_set
-from small_residual import SCHEDULE, learn_task, make_residual, slow_cross_entropy
 
-from remnant.contracts import Phase, generator
 from remnant.methods.growing import equal_classes
+from remnant.phases import Phase
+from remnant.randomness import generator
+from tests.support.small_bimae import batches_of, make_batch, make_task, make_trainer, noise_set
+from tests.support.small_residual import SCHEDULE, learn_task, make_residual, slow_cross_entropy
 
 LABELS = torch.tensor([0, 3, 2])
 WARM = {**SCHEDULE, "epochs": 3, "optimizer": {"name": "sgd", "lr": 0.05, "warmup_epochs": 1}}

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from small_bimae import make_batch, make_task, make_trainer
-from small_residual import SCHEDULE, learn_task, make_residual, slow_cross_entropy
 
-from remnant.config import parse_config
-from remnant.contracts import InputError
+from remnant.config import RunConfig
+from remnant.errors import InputError
 from remnant.methods.expandable_pruned import measure_statistics
+from tests.support.small_bimae import make_batch, make_task, make_trainer
+from tests.support.small_residual import SCHEDULE, learn_task, make_residual, slow_cross_entropy
 
 LABELS = torch.tensor([0, 3, 2])
 
@@ -132,4 +132,4 @@ def test_an_optimiser_without_sizes_of_gradients_is_refused() -> None:
         "method": {"name": "expandable-pruned", "first": schedule},
     }
     with pytest.raises(InputError, match=r"optimizer\.name must be sgd; got adam"):
-        parse_config(values)
+        RunConfig.parse(values)

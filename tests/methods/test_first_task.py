@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from small_bimae import make_trainer
-from small_residual import learn_task, make_residual
+
+from tests.support.small_bimae import make_trainer
+from tests.support.small_residual import learn_task, make_residual
 
 SAME: dict[str, dict[str, Any]] = {
     "finetune": {},

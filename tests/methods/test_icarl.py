@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 import torch
-from small_bimae import make_batch, make_task, make_trainer
-from small_residual import (
+
+from tests.support.small_bimae import make_batch, make_task, make_trainer
+from tests.support.small_residual import (
     in_second_task,
     learn_task,
     make_residual,

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_bimae import Spy, make_batch, make_task, make_trainer
-from small_residual import (
+
+from remnant.errors import InputError
+from remnant.phases import Batch
+from tests.support.small_bimae import Spy, make_batch, make_task, make_trainer
+from tests.support.small_residual import (
     SCHEDULE,
     in_second_task,
     learn_task,
@@ -12,8 +15,6 @@ from small_residual import (
     slow_distillation,
     slow_sigmoid_loss,
 )
-
-from remnant.contracts import Batch, InputError
 
 NEW = torch.tensor([2, 3, 2])
 

@@ -4,12 +4,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small_bimae import make_trainer, noise_set
 from torch import Tensor
-from worlds import make_set
 
-from remnant.contracts import ImageSet, Reader
+from remnant.images import ImageSet
 from remnant.methods.nearest_mean import NearestMean
+from remnant.phases import Reader
+from tests.support.small_bimae import make_trainer, noise_set
+from tests.support.worlds import make_set
 
 LABELS = [2, 0, 1, 1, 0, 1]  # in no order, and not equally many
 

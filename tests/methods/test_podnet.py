@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_bimae import SHAPE, make_batch, make_task, make_trainer
-from small_residual import SCHEDULE, in_second_task, make_residual
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 from remnant.losses import direction_loss, nca_loss, pod_spatial_loss
 from remnant.methods.base import World
 from remnant.methods.podnet import PODNet, PODNetConfig, cluster_centres, distilled_maps
 from remnant.models.resnet import resnet18, resnet_cifar
+from tests.support.small_bimae import SHAPE, make_batch, make_task, make_trainer
+from tests.support.small_residual import SCHEDULE, in_second_task, make_residual
 
 SIGNED = {"backbone": {"name": "resnet8", "has_last_relu": False}}
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from pixel_method import Pixels, PixelsConfig, schedule
-from small_bimae import make_trainer
-from worlds import filled_images
 
-from remnant.contracts import ArrayImages, ImageSet, Task
+from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
 from remnant.methods.base import World
+from tests.support.pixel_method import Pixels, PixelsConfig, schedule
+from tests.support.small_bimae import make_trainer
+from tests.support.worlds import filled_images
 
 SHAPE = (16, 16, 3)
 

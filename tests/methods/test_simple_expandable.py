@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 import torch
-from small_bimae import make_batch, make_task, make_trainer
-from small_residual import (
+
+from remnant.methods.backbones import BackboneConfig, build_backbone
+from remnant.models.prunable_resnet import Extractor
+from tests.support.small_bimae import make_batch, make_task, make_trainer
+from tests.support.small_residual import (
     SCHEDULE,
     learn_task,
     make_residual,
     slow_cross_entropy,
     slow_distillation,
 )
-
-from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.models.pruning import Extractor
 
 LABELS = torch.tensor([0, 3, 2])
 

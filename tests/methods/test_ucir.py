@@ -4,11 +4,17 @@ import math
 
 import pytest
 import torch
-from small_bimae import make_batch, make_task, make_trainer
-from small_residual import SCHEDULE, in_second_task, learn_task, make_residual, slow_cross_entropy
 from torch import Tensor
 
 from remnant.methods.ucir import UCIRConfig, mean_directions
+from tests.support.small_bimae import make_batch, make_task, make_trainer
+from tests.support.small_residual import (
+    SCHEDULE,
+    in_second_task,
+    learn_task,
+    make_residual,
+    slow_cross_entropy,
+)
 
 SIGNED = {"backbone": {"name": "resnet8", "has_last_relu": False}}
 

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_bimae import make_batch, make_task, make_trainer
-from small_residual import (
+from torch import Tensor
+
+from tests.support.small_bimae import make_batch, make_task, make_trainer
+from tests.support.small_residual import (
     in_second_task,
     learn_task,
     make_residual,
     slow_cross_entropy,
     slow_distillation,
 )
-from torch import Tensor
 
 LABELS = torch.tensor([0, 3, 2])
 

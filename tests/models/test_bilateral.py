@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from literal_bilateral import LiteralBilateralMAE
 from torch import Tensor, nn
 
 from remnant.losses import detail_loss, reconstruction_loss
 from remnant.models.bilateral import BilateralMAE
+from tests.support.literal_bilateral import LiteralBilateralMAE
 
 SMALL = {"width": 16, "depth": 3, "head_width": 4, "mlp_width": 24, "fusion_mlp_width": 20}
 WORLDS = [  # image_shape, patch_size, frequency_per

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from remnant.models.expandable import ExpandableNetwork
+from remnant.models.expandable_network import ExpandableNetwork
 from remnant.models.resnet import resnet_cifar
 
 VIEWS = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))

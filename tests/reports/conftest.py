@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium
-from run_folders import WriteRun, write_run_folder
+
+from tests.support.browser import chromium
+from tests.support.run_folders import WriteRun, write_run_folder
 
 __all__ = ["chromium"]
 

@@ -4,10 +4,10 @@ import re
 from itertools import pairwise
 
 import pytest
-from run_folders import WriteRun
 
 from remnant.reports import kept_picture, read_run
-from remnant.reports.byte_charts import kept_bytes
+from remnant.reports.charts.byte_charts import kept_bytes
+from tests.support.run_folders import WriteRun
 
 
 def test_what_is_kept_is_the_memory_and_four_bytes_for_each_parameter(write_run: WriteRun) -> None:

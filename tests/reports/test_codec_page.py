@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from views import View
 
 from remnant.reports import write_codec_page
+from tests.support.views import View
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

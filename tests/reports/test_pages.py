@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from run_folders import MEMORY_SETTINGS, WriteRun
-from views import View
 
 from remnant.reports import draw_gallery, write_comparison, write_report
+from tests.support.run_folders import MEMORY_SETTINGS, WriteRun
+from tests.support.views import View
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from run_folders import WriteRun
 
-from remnant.files import write_archive
+from remnant.archives import write_archive
 from remnant.reports import draw_figures, write_report
+from tests.support.run_folders import WriteRun
 
 
 def save_step(folder: Path, task: int, tasks: list[int], *, with_detail: bool = True) -> None:

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from run_folders import WriteRun
 
-from remnant.reports import RunFolderError, find_runs, read_run
+from remnant.errors import InputError
+from remnant.reports import find_runs, read_run
+from tests.support.run_folders import WriteRun
 
 
 def test_a_finished_run_is_read_whole(write_run: WriteRun) -> None:
@@ -46,9 +47,9 @@ def test_unknown_entries_of_a_newer_version_are_accepted(write_run: WriteRun) ->
 
 
 def test_a_folder_that_is_no_run_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"must be a run folder.*remnant run"):
+    with pytest.raises(InputError, match=r"must be a run folder.*remnant run"):
         read_run(tmp_path)
-    with pytest.raises(RunFolderError, match="hold run folders"):
+    with pytest.raises(InputError, match="hold run folders"):
         find_runs([tmp_path / "absent"])
 
 
@@ -56,20 +57,20 @@ def test_a_folder_that_is_no_run_is_refused_in_one_sentence(tmp_path: Path) -> N
 def test_a_damaged_file_is_named(write_run: WriteRun, content: str) -> None:
     folder = write_run("run")
     (folder / "result.json").write_text(content)
-    with pytest.raises(RunFolderError, match=r"result\.json must hold one JSON object"):
+    with pytest.raises(InputError, match=r"result\.json must hold one JSON object"):
         read_run(folder)
 
 
 def test_a_wrong_entry_is_named(write_run: WriteRun) -> None:
     folder = write_run("run", result={"accuracies": ["high"]})
-    with pytest.raises(RunFolderError, match=r"entry accuracies\.0 is wrong"):
+    with pytest.raises(InputError, match=r"entry accuracies\.0 is wrong"):
         read_run(folder)
 
 
 def test_damaged_predictions_are_named(write_run: WriteRun) -> None:
     folder = write_run("run")
     (folder / "predictions" / "task-002.safetensors").write_bytes(b"no")
-    with pytest.raises(RunFolderError, match=r"task-002\.safetensors"):
+    with pytest.raises(InputError, match=r"task-002\.safetensors"):
         read_run(folder).predictions()
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from views import View
 
 from remnant.reports import write_store_page
 from remnant.reports.store_page import Exemplar
+from tests.support.views import View
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

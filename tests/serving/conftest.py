@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from asking import Client, RealServer
-from browser import chromium
-from small_learner import TaughtPixels, recipe, stripes, tiny_learner
 
 from remnant.methods import METHODS
 from remnant.recipes import RECIPES
 from remnant.serving import ServedStore, build_app
 from remnant.serving.guard import Rules
+from tests.support.asking import Client, RealServer
+from tests.support.browser import chromium
+from tests.support.small_learner import TaughtPixels, recipe, stripes, tiny_learner
 
 __all__ = ["chromium"]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import httpx
 import pytest
-from asking import ADDRESS, Client, png
 from hypothesis import given
 from hypothesis import strategies as st
-from small_learner import stripes
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 from remnant.serving import ServedStore, build_app, server
 from remnant.serving.guard import HEADERS, Rules
+from tests.support.asking import ADDRESS, Client, png
+from tests.support.small_learner import stripes
 
 TOKEN = "0123456789abcdefghij"
 OPEN = Rules(host="0.0.0.0", is_loopback=False, token=TOKEN, cookie="remnant-1")

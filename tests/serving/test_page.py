@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from asking import RealServer, digit_pictures
 from PIL import Image
-from views import View
+
+from tests.support.asking import RealServer, digit_pictures
+from tests.support.views import View
 
 pytestmark = pytest.mark.browser
 PATIENCE = 120_000  # milliseconds

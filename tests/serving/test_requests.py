@@ -12,9 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-from asking import Client, png
 from PIL import Image
-from small_learner import stripes, tiny_learner
 
 from remnant.learner import Learner, Remembered, learn_into_store, store_updates
 from remnant.learner.store import only_updater
@@ -22,6 +20,8 @@ from remnant.serving import ServedStore, build_app, uploads
 from remnant.serving.guard import Rules
 from remnant.serving.jobs import Observer
 from remnant.training.trainer import StepReport
+from tests.support.asking import Client, png
+from tests.support.small_learner import stripes, tiny_learner
 
 
 def pictures(*names: str, per_class: int = 3, seed: int = 1) -> list[bytes]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import schemathesis
-from asking import Client, RealServer
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
@@ -16,6 +15,8 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+
+from tests.support.asking import Client, RealServer
 
 CHECKS = (
     not_a_server_error,

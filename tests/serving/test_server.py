@@ -10,11 +10,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from asking import RealServer, digit_pictures, png
-from command_line import Command
 
-from remnant.cli import serving
+from remnant.cli import serve_commands
 from remnant.learner import Learner
+from tests.support.asking import RealServer, digit_pictures, png
+from tests.support.command_line import Command
 
 
 def teach(server: RealServer, name: str, digit: int) -> httpx.Response:
@@ -40,7 +40,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(
     def find(name: str) -> object:
         return None if name == "uvicorn" else importlib.util.find_spec(name)
 
-    monkeypatch.setattr(serving, "find_spec", find)
+    monkeypatch.setattr(serve_commands, "find_spec", find)
     assert command("serve", store).sentence.endswith('pip install "remnant[serve]".')
 
 

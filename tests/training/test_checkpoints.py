@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remnant.contracts import InputError
-from remnant.files import write_archive
+from remnant.archives import write_archive
+from remnant.errors import InputError
 from remnant.training.checkpoints import VERSION, Checkpoints, Point, phase_end
 
 IN_ORDER = [

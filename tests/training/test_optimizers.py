@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from remnant.contracts import OptimizerConfig
+from remnant.phases import OptimizerConfig
 from remnant.training.optimizers import (
     build_optimizer,
     clip_gradients,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 from remnant.training import processes as module
 from remnant.training.processes import Processes, TrainingConfig
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remnant.contracts import OptimizerConfig, Schedule
+from remnant.phases import OptimizerConfig, Schedule
 from remnant.training.sampling import EndlessRow, Sampler
 
 

@@ -8,27 +8,19 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from pixel_method import Pixels, flat_weights, make_pixels, schedule
 from torch import nn
 from torch.nn import functional as F
-from worlds import MEAN, STD, LazyImages, make_set
 
-from remnant.augment import AugmentConfig
-from remnant.contracts import (
-    ArrayImages,
-    Batch,
-    ImageSet,
-    OptimizerConfig,
-    Phase,
-    Player,
-    Task,
-    Terms,
-)
+from remnant.images import ArrayImages, ImageSet, Task
 from remnant.methods.base import Method, World
-from remnant.training.feeding import Look
+from remnant.phases import Batch, OptimizerConfig, Phase, Player, Terms
+from remnant.training.batches import Look
+from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, TrainingConfig
-from remnant.training.state import Arrays
 from remnant.training.trainer import NonFiniteLossError, StepReport, Trainer
+from remnant.views.augment import AugmentConfig
+from tests.support.pixel_method import Pixels, flat_weights, make_pixels, schedule
+from tests.support.worlds import MEAN, STD, LazyImages, make_set
 
 
 @cache

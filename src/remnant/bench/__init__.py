@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from remnant.bench.chores import CODED, checkpoint_work, codec_works, network_works
 from remnant.bench.live_memory import peak_bytes
 from remnant.bench.overhead import overhead_fraction
+from remnant.bench.pieces import CODED, checkpoint_work, codec_works, network_works
 from remnant.bench.steps import (
     BATCH,
     MINI,
@@ -25,10 +25,10 @@ from remnant.bench.steps import (
     resnet_step,
 )
 from remnant.bench.stopwatch import Work, measure
-from remnant.costs import predict_flops, train_flops
 from remnant.memory import CODECS
 from remnant.methods.bimae import BiMAE
 from remnant.models.resnet import ResNet, resnet18, resnet_cifar
+from remnant.planning.flops import predict_flops, train_flops
 from remnant.training.processes import Processes, TrainingConfig
 
 _GEMM_SIDE = 2048

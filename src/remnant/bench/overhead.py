@@ -15,13 +15,13 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from remnant.augment import AugmentConfig
-from remnant.contracts import ArrayImages, ImageSet, Task
-from remnant.journal import EventLog, Progress
+from remnant.images import ArrayImages, ImageSet, Task
 from remnant.methods.base import Method
-from remnant.training.feeding import Look
+from remnant.runs.journal import EventLog, Progress
+from remnant.training.batches import Look
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import Trainer
+from remnant.views.augment import AugmentConfig
 
 
 class Clock:

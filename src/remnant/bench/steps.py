@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from remnant.bench.literal import literal_loss
 from remnant.bench.stopwatch import Work
-from remnant.contracts import OptimizerConfig, Schedule
-from remnant.costs import batch_of_noise, count_flops
 from remnant.methods import World
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 from remnant.models.resnet import ResNet
+from remnant.phases import OptimizerConfig, Schedule
+from remnant.planning.flops import batch_of_noise, count_flops
 from remnant.training.optimizers import build_optimizer
 
 SHAPE = (32, 32, 3)

@@ -12,28 +12,36 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-import remnant
-from remnant.cli import console, data, looking, runs, serving, stores
+from remnant._version import __version__
+from remnant.cli import (
+    console,
+    data_commands,
+    info_commands,
+    run_commands,
+    serve_commands,
+    store_commands,
+)
+from remnant.errors import InputError
 
 app = App(
     name="remnant",
-    version=remnant.__version__,
+    version=__version__,
     help="Class-incremental image learning with a replay memory counted in bytes.",
 )
-app.command(runs.run)
-app.command(runs.resume)
-app.command(runs.report)
-app.command(looking.list_, name="list")
-app.command(looking.show)
-app.command(looking.plan)
-app.command(looking.bench)
-app.command(data.app)
-app.command(stores.learn)
-app.command(stores.predict)
-app.command(stores.inspect)
-app.command(stores.forget)
-app.command(stores.export)
-app.command(serving.serve)
+app.command(run_commands.run)
+app.command(run_commands.resume)
+app.command(run_commands.report)
+app.command(info_commands.list_, name="list")
+app.command(info_commands.show)
+app.command(info_commands.plan)
+app.command(info_commands.bench)
+app.command(data_commands.app)
+app.command(store_commands.learn)
+app.command(store_commands.predict)
+app.command(store_commands.inspect)
+app.command(store_commands.forget)
+app.command(store_commands.export)
+app.command(serve_commands.serve)
 
 
 def main() -> None:
@@ -46,19 +54,11 @@ def main() -> None:
         sys.exit(130)
     except CycloptsError as error:
         _fail(f"{error} See {' '.join(['remnant', *_command_of(error)])} --help.")
-    except console.UsageError as error:
+    except InputError as error:
         _fail(str(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}.")
-    except ValueError as error:
-        # Loaded by now if it was raised; other ValueErrors are our own mistakes.
-        from remnant.contracts import InputError
-        from remnant.reports import RunFolderError
-
-        if not isinstance(error, InputError | RunFolderError):
-            raise
-        _fail(str(error))
 
 
 def _command_of(error: CycloptsError) -> list[str]:

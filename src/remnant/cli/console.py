@@ -11,6 +11,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.console import Console
 
+from remnant.errors import InputError
+
 out = Console(highlight=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -27,13 +29,25 @@ Settings = Annotated[
 ]
 
 
-class UsageError(ValueError):
-    """A command that cannot be carried out as it was given."""
+def parse_settings(texts: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+    """What --set and the options that stand for settings change; an option of None is not given.
+
+    Raises:
+        InputError: A text is not key=value.
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    return given | dict(_parse_assignment(text) for text in texts or ())
 
 
-def assignments(given: dict[str, Any]) -> list[str]:
-    """Options that stand for settings, as they would follow --set; None: not given."""
-    return [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
+def _parse_assignment(text: str) -> tuple[str, Any]:
+    """Key and value of `key=value`, the value as JSON if it is that, else as text."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        raise InputError(f"--set takes key=value; got {text!r}.")
+    try:
+        return key, json.loads(value)
+    except (json.JSONDecodeError, RecursionError):
+        return key, {"None": None, "True": True, "False": False}.get(value, value)
 
 
 def print_json(value: Any) -> None:
@@ -46,7 +60,7 @@ def suggest(*command: str) -> None:
 
 
 def print_datasets(rows: list[dict[str, Any]]) -> None:
-    from remnant.displays import dataset_rows, table_of
+    from remnant.terminal.tables import dataset_rows, table_of
 
     out.print(table_of(dataset_rows(rows)))
     absent = [row["name"] for row in rows if row["download_bytes"] and not row["present"]]

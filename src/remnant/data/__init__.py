@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from remnant.data.archives import ARCHIVES, Archive, Member
-from remnant.data.catalogue import DATASETS, DatasetFacts
-from remnant.data.config import DataConfig, data_root
+from remnant.data.archive_members import ARCHIVES, Archive, Member
+from remnant.data.data_config import DataConfig, data_root
 from remnant.data.datasets import Dataset, check_dataset, facts, load_dataset
-from remnant.data.download import get_dataset
+from remnant.data.downloads import get_dataset
+from remnant.data.facts import DATASETS, DatasetFacts
 from remnant.data.file_images import FileImages, ResizedImages
 
 __all__ = [

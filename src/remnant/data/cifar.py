@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from remnant.contracts import ArrayImages, ImageSet, InputError
 from remnant.data.source import Source, missing
+from remnant.errors import InputError
+from remnant.images import ArrayImages, ImageSet
 
 _SIZE = 32
 _PIXEL_BYTES = 3 * _SIZE * _SIZE

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import torch
 
-from remnant.contracts import ImageSet, InputError
-from remnant.data.catalogue import DATASETS, Channels, DatasetFacts
 from remnant.data.cifar import CIFAR10, CIFAR100, check_cifar, open_cifar
-from remnant.data.config import DataConfig, data_root, known_name
+from remnant.data.data_config import DataConfig, data_root, known_name
 from remnant.data.digits import open_digits
+from remnant.data.facts import DATASETS, Channels, DatasetFacts
 from remnant.data.file_images import settle
 from remnant.data.folder import open_folder
 from remnant.data.imagenet import open_imagenet, open_tiny_imagenet
 from remnant.data.source import Progress, Source
 from remnant.data.splits import first_per_class, held_out_count, hold_out
+from remnant.errors import InputError
+from remnant.images import ImageSet
 
 _CHECK_SIZE = 8  # px; the smallest decode that still reads a file to its end
 _CHECK_WORKERS = 4

@@ -18,7 +18,8 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image
 
-from remnant.contracts import InputError, crop_box
+from remnant.errors import InputError
+from remnant.images import crop_box
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")

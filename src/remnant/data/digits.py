@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from remnant.contracts import ArrayImages, ImageSet
 from remnant.data.source import Source
+from remnant.images import ArrayImages, ImageSet
 
 _SIZE = 32
 _TEST_EVERY = 5

@@ -13,8 +13,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from remnant.contracts import ArrayImages, Images, resized_crop
 from remnant.data.decode import decode_file
+from remnant.images import ArrayImages, Images, resized_crop
 
 HELD_SIZE = 64  # px; larger images are decoded whenever they are read
 HELD_BYTES = 2 << 30  # a data set larger than this stays in its files at any size

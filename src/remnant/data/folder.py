@@ -13,10 +13,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from remnant.contracts import ImageSet, InputError, generator
 from remnant.data.decode import ENDINGS
 from remnant.data.file_images import FileImages, PathTable
 from remnant.data.source import Source
+from remnant.errors import InputError
+from remnant.images import ImageSet
+from remnant.randomness import generator
 
 _TEST_RATIO = 0.2  # of a class, where the folder has no test images of its own
 

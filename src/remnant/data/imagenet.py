@@ -12,9 +12,10 @@ from pathlib import Path
 
 import torch
 
-from remnant.contracts import ImageSet, InputError
 from remnant.data.folder import file_set, image_set, subfolders
 from remnant.data.source import Source, missing
+from remnant.errors import InputError
+from remnant.images import ImageSet
 
 _WNID = re.compile(r"n\d{8}")
 # The first and the hundredth class of ILSVRC 2012: other folders are another subset.

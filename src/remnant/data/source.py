@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from remnant.contracts import ImageSet, InputError
+from remnant.errors import InputError
+from remnant.images import ImageSet
 
 Progress = Callable[[int, int | None], None]  # how much is done, and of how much where known
 

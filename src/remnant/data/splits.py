@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from remnant.contracts import ImageSet, InputError, generator
+from remnant.errors import InputError
+from remnant.images import ImageSet
+from remnant.randomness import generator
 
 
 def first_per_class(images: ImageSet, count: int, class_names: Sequence[str]) -> ImageSet:

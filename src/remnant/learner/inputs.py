@@ -21,10 +21,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from remnant.contracts import ArrayImages, Images, InputError
 from remnant.data.decode import ENDINGS, FORMATS, decode_file, decode_stream, frame_picture
 from remnant.data.file_images import HELD_BYTES, FileImages, PathTable
 from remnant.data.folder import image_set, subfolders
+from remnant.errors import InputError
+from remnant.images import ArrayImages, Images
 
 Label = str | int
 

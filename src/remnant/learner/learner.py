@@ -17,12 +17,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
-from remnant.contracts import ImageSet, InputError
-from remnant.learner.choices import LearnerSettings, training_of
+from remnant.errors import InputError
+from remnant.images import ImageSet
+from remnant.learner.defaults import LearnerSettings, training_of
+from remnant.learner.from_run import read_run
 from remnant.learner.inputs import Given, Label, gather, gather_labelled, read
-from remnant.learner.knowledge import Knowledge, forget
+from remnant.learner.learner_state import Knowledge, forget
 from remnant.learner.lessons import plain
-from remnant.learner.runs import read_run
+from remnant.learner.onnx_export import export as write_onnx
 from remnant.learner.store import only_updater, read_store, write_store
 from remnant.learner.updates import build_trainer, update
 from remnant.memory import Memory
@@ -296,10 +298,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         return cls._of(read_run(Path(folder)))
 
     def export(self, path: str | Path, *, takes_floats: bool = False) -> None:
-        """Write an ONNX model; see `remnant.learner.export`."""
-        from remnant.learner.export import export
-
-        export(self, Path(path), takes_floats=takes_floats)
+        """Write an ONNX model; see `remnant.learner.onnx_export`."""
+        write_onnx(self, Path(path), takes_floats=takes_floats)
 
     # --------------------------------------------------------------------------------- private
 

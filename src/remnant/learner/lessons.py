@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-import remnant
-from remnant.contracts import Images, ImageSet, InputError, Task
-from remnant.learner import choices
-from remnant.learner.choices import LearnerSettings
+from remnant._version import __version__
+from remnant.errors import InputError
+from remnant.images import Images, ImageSet, Task
+from remnant.learner import defaults
+from remnant.learner.defaults import LearnerSettings
 from remnant.learner.inputs import Given, Label, fingerprint, gather_labelled, read, shorter_side
-from remnant.learner.knowledge import Knowledge
+from remnant.learner.learner_state import Knowledge
 from remnant.methods import METHODS
 from remnant.training.processes import TrainingConfig
 
@@ -53,7 +54,7 @@ class Lesson:
     def origin(self) -> str:
         """SHA-256 of all that decides what comes of the update."""
         told = [
-            remnant.__version__,
+            __version__,
             self.settings.model_dump(mode="json"),
             self.classes,
             self.task.index,
@@ -85,13 +86,13 @@ def prepare(
     given = gather_labelled(images, labels)
     classes = (*(before.classes if before else ()), *_new_classes(before, given))
     tested = None if test is None else _gather_test(test, classes)
-    device = choices.device_of(training)
+    device = defaults.device_of(training)
     settings, pixels = _settle(before, parameters, given, training)
     task = _task(before, classes, _image_set(pixels, given, classes))
     _check_task(task, settings.method.name)
     memory = before.method.memory if before else None
     num_stored = 0 if memory is None else sum(memory.counts)
-    method = choices.schedule_update(
+    method = defaults.schedule_update(
         settings.method, parameters, len(task.train) + num_stored, device
     )
     test_set = None
@@ -135,14 +136,14 @@ def _settle(
     """Settings, chosen if there are none yet, and the images at their size."""
     if before is not None:
         return before.settings, read(given, before.settings.image_size)
-    device, size = choices.device_of(training), parameters["image_size"]
+    device, size = defaults.device_of(training), parameters["image_size"]
     if size is None:
-        size = choices.choose_image_size(shorter_side(given), device)
+        size = defaults.choose_image_size(shorter_side(given), device)
     if isinstance(size, bool) or not isinstance(size, int) or not 8 <= size <= 2048:
         raise InputError(f"image_size must be a whole number from 8 to 2048; got {size!r}.")
     pixels = read(given, size)
-    colours = choices.measure_colours(pixels)
-    return choices.choose_settings(parameters, size, *colours, device), pixels
+    colours = defaults.measure_colours(pixels)
+    return defaults.choose_settings(parameters, size, *colours, device), pixels
 
 
 def _task(before: Knowledge | None, classes: tuple[Label, ...], train: ImageSet) -> Task:

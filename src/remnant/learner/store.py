@@ -19,14 +19,15 @@ from typing import Any
 
 from pydantic import ConfigDict, ValidationError
 
-import remnant
-from remnant.contracts import InputError, Settings
-from remnant.explanations import explain
-from remnant.files import make_folder, only_writer, read_archive, write_archive
-from remnant.learner.choices import LearnerSettings
+from remnant._version import __version__
+from remnant.archives import read_archive, write_archive
+from remnant.errors import InputError
+from remnant.files import make_folder, only_writer
+from remnant.learner.defaults import LearnerSettings
 from remnant.learner.inputs import Label
-from remnant.learner.knowledge import Knowledge, revive
-from remnant.learning import standing_state
+from remnant.learner.learner_state import Knowledge, revive
+from remnant.settings import Settings, explain
+from remnant.training.task_loop import standing_state
 
 KIND, VERSION = "store", 1
 _OF_THE_MACHINE = ("accelerator", "threads", "quiet")  # parameters that are never kept
@@ -53,7 +54,7 @@ def write_store(path: Path, knowledge: Knowledge) -> None:
         name: value for name, value in knowledge.parameters.items() if name not in _OF_THE_MACHINE
     }
     header = StoreHeader(
-        remnant=remnant.__version__,
+        remnant=__version__,
         parameters=parameters,
         settings=knowledge.settings,
         classes=knowledge.classes,
@@ -98,9 +99,9 @@ def read_store(path: Path) -> Knowledge:
 
 def _other_version(metadata: Any) -> str:
     writer = metadata.get("remnant") if isinstance(metadata, dict) else None
-    if writer in (None, remnant.__version__):
+    if writer in (None, __version__):
         return ""
-    return f" It was written by remnant {writer}; this is {remnant.__version__}."
+    return f" It was written by remnant {writer}; this is {__version__}."
 
 
 # ---------------------------------------------------------------------------------------- updating

@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from remnant.contracts import InputError
-from remnant.learner import choices
-from remnant.learner.choices import LearnerSettings
-from remnant.learner.knowledge import Knowledge, revive, today
+from remnant.errors import InputError
+from remnant.learner import defaults
+from remnant.learner.defaults import LearnerSettings
+from remnant.learner.learner_state import Knowledge, revive, today
 from remnant.learner.lessons import Lesson, plain, prepare
-from remnant.learning import TaskLoop, standing_state
 from remnant.methods import Method
-from remnant.progress import watch
+from remnant.terminal.progress import watch
+from remnant.training.batches import Look
 from remnant.training.checkpoints import Checkpoints, Point
-from remnant.training.feeding import Look
+from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, TrainingConfig
-from remnant.training.state import Arrays
+from remnant.training.task_loop import TaskLoop, standing_state
 from remnant.training.trainer import StepReport, Trainer, Watcher
 
 _LINES = 20  # that tell of one phase, where there is no terminal for a bar
@@ -51,7 +51,7 @@ def update(
     """
     began = time.perf_counter()
     parameters = plain(parameters)
-    training = choices.training_of(parameters)
+    training = defaults.training_of(parameters)
     lesson = prepare(before, parameters, images, labels, test, training)
     place = Work(work, lesson)
     if before is not None and place.is_done(before):
@@ -133,7 +133,7 @@ class Sparse:
 
 
 def _tell(lesson: Lesson) -> None:
-    line = choices.describe(lesson.settings)
+    line = defaults.describe(lesson.settings)
     if lesson.task.index > 0:
         epochs = lesson.settings.method.first.epochs
         line = f"{len(lesson.task.train):,} images and {lesson.num_stored:,} exemplars, "

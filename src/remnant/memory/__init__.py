@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from remnant.memory.budget import Budget, MemoryConfig, parse_budget
 from remnant.memory.codecs import CODECS, CodecConfig, RawCodec, RawConfig, build_codec
-from remnant.memory.exemplars import Codec, Exemplar
-from remnant.memory.patches import PartialCodec, PatchCodec, PatchesConfig, count_visible
-from remnant.memory.plan import plan
+from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.memory.codecs.patches import PartialCodec, PatchCodec, PatchesConfig, count_visible
+from remnant.memory.memory import Memory
 from remnant.memory.selection import herding, random_ranks, select
-from remnant.memory.store import Memory
 
 __all__ = [
     "CODECS",
@@ -27,7 +26,6 @@ __all__ = [
     "count_visible",
     "herding",
     "parse_budget",
-    "plan",
     "random_ranks",
     "select",
 ]

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from pydantic import field_validator
 
-from remnant.contracts import InputError, Settings
+from remnant.errors import InputError
 from remnant.memory.codecs import CodecConfig, RawConfig
+from remnant.settings import Settings
 
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9}

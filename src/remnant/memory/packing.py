@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from remnant.contracts import InputError
-from remnant.memory.archive import StoredClass
+from remnant.errors import InputError
 from remnant.memory.budget import Budget
-from remnant.memory.exemplars import Codec, Exemplar
+from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.memory.memory_file import StoredClass
 
 Classes = Mapping[int, StoredClass]
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 
 MAX_REPEATING_STEPS = 1000  # where the released [icarl] stops
 TIE_DECIMALS = 9  # scores this close are equal, so that rounding decides nothing

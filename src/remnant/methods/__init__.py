@@ -1,8 +1,8 @@
-"""The methods, by name. To add one: a file beside this one and a line in the table."""
+"""The methods. To add one: a file beside this one and a name in the list below."""
 
 from __future__ import annotations
 
-from remnant.methods.base import Method, MethodConfig, World
+from remnant.methods.base import METHODS, Method, MethodConfig, World, build_method
 from remnant.methods.bic import BiC
 from remnant.methods.bimae import BiMAE
 from remnant.methods.dytox import DyTox
@@ -19,22 +19,23 @@ from remnant.methods.simple_expandable import SimpleExpandable
 from remnant.methods.ucir import UCIR
 from remnant.methods.wa import WA
 
-METHODS: dict[str, type[Method]] = {
-    "bic": BiC,
-    "bimae": BiMAE,
-    "dytox": DyTox,
-    "er": ER,
-    "ewc": EWC,
-    "expandable": Expandable,
-    "expandable-pruned": ExpandablePruned,
-    "finetune": Finetune,
-    "icarl": ICaRL,
-    "joint": Joint,
-    "lwf": LwF,
-    "podnet": PODNet,
-    "simple-expandable": SimpleExpandable,
-    "ucir": UCIR,
-    "wa": WA,
-}
+for _method in (
+    BiC,
+    BiMAE,
+    DyTox,
+    ER,
+    EWC,
+    Expandable,
+    ExpandablePruned,
+    Finetune,
+    ICaRL,
+    Joint,
+    LwF,
+    PODNet,
+    SimpleExpandable,
+    UCIR,
+    WA,
+):
+    METHODS.register(_method)
 
-__all__ = ["METHODS", "Method", "MethodConfig", "World"]
+__all__ = ["METHODS", "Method", "MethodConfig", "World", "build_method"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from remnant.contracts import Settings
 from remnant.models.resnet import ResNet, resnet18, resnet_cifar
+from remnant.settings import Settings
 
 BackboneName = Literal["resnet8", "resnet14", "resnet20", "resnet32", "resnet18"]
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 
 from torch import nn
 
-from remnant.contracts import Batch, Phase, Reader, Schedule, Task, Terms
+from remnant.images import Task
 from remnant.methods.base import Method
 from remnant.models.cosine import SplitClassifier
+from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
 
 def train_and_tune(

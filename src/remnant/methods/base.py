@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from remnant.contracts import (
-    Batch,
-    ImageSet,
-    Phase,
-    Player,
-    Reader,
-    Schedule,
-    Settings,
-    Task,
-    Terms,
-)
-from remnant.memory import Memory, select
+from remnant.images import ImageSet, Task
+from remnant.memory import Memory, MemoryConfig, select
 from remnant.models.classifier import LinearClassifier
+from remnant.phases import Batch, Phase, Player, Reader, Schedule, Terms
+from remnant.randomness import derive_seed
+from remnant.registry import Registry
+from remnant.settings import Settings
 
 
 class MethodConfig(Settings):
@@ -36,6 +30,12 @@ class MethodConfig(Settings):
 
     def schedule(self, task: Task) -> Schedule:
         return self.first if task.index == 0 or self.later is None else self.later
+
+    @classmethod
+    def chosen_by(cls, values: Any) -> type[Settings]:
+        chosen = values.get("method") if isinstance(values, dict) else None
+        name = chosen.get("name") if isinstance(chosen, dict) else None
+        return METHODS[name].Config if isinstance(name, str) and name in METHODS else cls
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,43 @@ class Method(nn.Module, Generic[ConfigT]):
             features = reader.apply(self.features, images)
         return select(how, features, count, reader.generator("selection", label))
 
+
+# ---------------------------------------------------------------------------- the methods, by name
+
+
+def _name_of(method: type[Method[Any]]) -> str:
+    return method.Config.model_fields["name"].default
+
+
+METHODS: Registry[type[Method[Any]]] = Registry("method", "remnant.methods", name_of=_name_of)
+
+
+class MethodPlan(Protocol):
+    """What decides how a method is built."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def memory(self) -> MemoryConfig | None: ...
+
+    @property
+    def method(self) -> MethodConfig: ...
+
+
+def build_method(
+    plan: MethodPlan, image_shape: tuple[int, int, int], task_sizes: Sequence[int]
+) -> Method[Any]:
+    """A method that has seen nothing; its first weights are a function of the seed."""
+    memory = None
+    if plan.memory is not None:
+        seed = derive_seed(plan.seed, "memory")
+        memory = Memory(plan.memory, image_shape, seed, num_classes=sum(task_sizes))
+    torch.manual_seed(derive_seed(plan.seed, "weights"))
+    return METHODS[plan.method.name](plan.method, World(image_shape, tuple(task_sizes), memory))
+
+
+# ---------------------------------------------------------------------------------------- teachers
 
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
 

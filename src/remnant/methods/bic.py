@@ -24,23 +24,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from remnant.contracts import (
-    ArrayImages,
-    Batch,
-    ImageSet,
-    InputError,
-    OptimizerConfig,
-    Phase,
-    Reader,
-    Schedule,
-    Task,
-    Terms,
-)
+from remnant.errors import InputError
+from remnant.images import ArrayImages, ImageSet, Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.methods.distillation import DistillationConfig, distill
 from remnant.models.classifier import LinearClassifier
 from remnant.models.correction import BiasCorrection
+from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 
 # [bic] released; the batch size is Chosen: the usual one, more than most validation sets hold.
 CORRECTION = Schedule(

@@ -22,24 +22,16 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from remnant.contracts import (
-    ArrayImages,
-    Batch,
-    ImageSet,
-    InputError,
-    Phase,
-    Reader,
-    Schedule,
-    Settings,
-    Task,
-    Terms,
-)
+from remnant.errors import InputError
+from remnant.images import ArrayImages, ImageSet, Task
 from remnant.losses import detail_loss, distillation_loss, reconstruction_loss
 from remnant.memory import Memory, PartialCodec
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.models.bilateral import BilateralMAE
 from remnant.models.classifier import align_new_rows
 from remnant.models.masked_autoencoder import is_hidden, num_visible, visible_ids_of
+from remnant.phases import Batch, Phase, Reader, Schedule, Terms
+from remnant.settings import Settings
 
 _COMPLETED_AT_ONCE = 256
 

@@ -11,9 +11,9 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
-from remnant.contracts import Settings
 from remnant.losses import distillation_loss
 from remnant.methods.base import Frozen, frozen_copy
+from remnant.settings import Settings
 
 
 class DistillationConfig(Settings):

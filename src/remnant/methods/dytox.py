@@ -31,22 +31,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from remnant.contracts import (
-    Batch,
-    ImageSet,
-    InputError,
-    OptimizerConfig,
-    Phase,
-    Reader,
-    Schedule,
-    Settings,
-    Task,
-    Terms,
-)
+from remnant.errors import InputError
+from remnant.images import ImageSet, Task
 from remnant.memory import PartialCodec
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.methods.distillation import DistillationConfig, distill
-from remnant.models.convit import TaskTransformer
+from remnant.models.task_transformer import TaskTransformer
+from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
+from remnant.settings import Settings
 
 # [dytox] released, on CIFAR-100 with two GPUs of 128 images: rates are for 512 images.
 TUNING = Schedule(

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 
 from torch.nn import functional as F
 
-from remnant.contracts import Batch, Terms
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Method, MethodConfig, World
 from remnant.models.classifier import LinearClassifier
+from remnant.phases import Batch, Terms
 
 
 class ERConfig(MethodConfig):

@@ -20,19 +20,12 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from remnant.contracts import (
-    Batch,
-    OptimizerConfig,
-    Phase,
-    Reader,
-    Schedule,
-    Settings,
-    Task,
-    Terms,
-)
+from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Method, MethodConfig, World
 from remnant.models.classifier import LinearClassifier
+from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
+from remnant.settings import Settings
 
 
 class FisherConfig(Settings):

@@ -17,11 +17,12 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from remnant.contracts import Batch, Phase, Reader, Schedule, Task, Terms
+from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Method, MethodConfig, World
 from remnant.methods.growing import TUNING, classify, restarting, tune
-from remnant.models.expandable import ExpandableNetwork
+from remnant.models.expandable_network import ExpandableNetwork
+from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
 
 class ExpandableConfig(MethodConfig):

@@ -21,12 +21,14 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from remnant.contracts import Batch, ImageSet, InputError, Phase, Reader, Schedule, Task, Terms
+from remnant.errors import InputError
+from remnant.images import ImageSet, Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Method, MethodConfig, World
 from remnant.methods.growing import TUNING, classify, restarting, tune
-from remnant.models.expandable import ExpandableNetwork
+from remnant.models.expandable_network import ExpandableNetwork
 from remnant.models.gates import ChannelGates, annealed_scale
+from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
 _STATISTICS_BATCH = 256
 _STATISTICS_IMAGES = 8192  # Chosen: ample for a mean and a variance; all of ImageNet takes hours

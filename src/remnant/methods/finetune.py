@@ -9,10 +9,11 @@ from typing import ClassVar, Literal
 
 from torch.nn import functional as F
 
-from remnant.contracts import Batch, Reader, Task, Terms
+from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Method, MethodConfig, World
 from remnant.models.classifier import LinearClassifier
+from remnant.phases import Batch, Reader, Terms
 
 
 class FinetuneConfig(MethodConfig):

@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from remnant.contracts import Batch, ImageSet, OptimizerConfig, Phase, Reader, Schedule, Task, Terms
+from remnant.images import ImageSet, Task
 from remnant.methods.base import Method
-from remnant.models.expandable import ExpandableNetwork
+from remnant.models.expandable_network import ExpandableNetwork
+from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 
 # [der] on CIFAR-100.
 TUNING = Schedule(

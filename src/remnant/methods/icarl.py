@@ -13,13 +13,14 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from remnant.contracts import Batch, Reader, Task, Terms
+from remnant.images import Task
 from remnant.losses import sigmoid_losses
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Frozen, Method, MethodConfig, World
 from remnant.methods.distillation import DistillationConfig, distill, make_teacher
 from remnant.methods.nearest_mean import NearestMean
 from remnant.models.classifier import LinearClassifier
+from remnant.phases import Batch, Reader, Terms
 
 
 class ICaRLConfig(MethodConfig):

@@ -15,12 +15,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from remnant.contracts import Batch, InputError, Phase, Reader, Schedule, Task, Terms
+from remnant.errors import InputError
+from remnant.images import Task
 from remnant.losses import sigmoid_losses
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Frozen, Method, MethodConfig, World
 from remnant.methods.distillation import DistillationConfig, distill, make_teacher
 from remnant.models.classifier import LinearClassifier
+from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
 
 class LwFConfig(MethodConfig):

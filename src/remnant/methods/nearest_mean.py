@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from remnant.contracts import ImageSet, Reader
+from remnant.images import ImageSet
+from remnant.phases import Reader
 
 
 class NearestMean(nn.Module):

@@ -23,16 +23,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from remnant.contracts import (
-    Batch,
-    InputError,
-    OptimizerConfig,
-    Phase,
-    Reader,
-    Schedule,
-    Task,
-    Terms,
-)
+from remnant.errors import InputError
+from remnant.images import Task
 from remnant.losses import direction_loss, nca_loss, pod_spatial_loss
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.balanced_tuning import train_and_tune
@@ -40,6 +32,7 @@ from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_cop
 from remnant.methods.nearest_mean import NearestMean
 from remnant.models.cosine import ProxyClassifier
 from remnant.models.resnet import ResNet
+from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 
 # [podnet] released, on CIFAR-100.
 TUNING = Schedule(

@@ -24,14 +24,15 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from remnant.contracts import Batch, OptimizerConfig, Phase, Reader, Schedule, Task, Terms
+from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.methods.distillation import DistillationConfig, distill
 from remnant.methods.growing import TUNING, restarting, tune
 from remnant.models.classifier import LinearClassifier
-from remnant.models.expandable import ExpandableNetwork
-from remnant.models.pruning import Extractor
+from remnant.models.expandable_network import ExpandableNetwork
+from remnant.models.prunable_resnet import Extractor
+from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 
 # Chosen: long enough to recover, at a tenth of the rate that the network was trained with.
 COMPRESSION = Schedule(

@@ -19,13 +19,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from remnant.contracts import Batch, Phase, Reader, Schedule, Task, Terms
+from remnant.images import Task
 from remnant.losses import direction_loss, margin_ranking_loss
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.balanced_tuning import train_and_tune
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.methods.nearest_mean import NearestMean
 from remnant.models.cosine import CosineClassifier
+from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
 
 class UCIRConfig(MethodConfig):

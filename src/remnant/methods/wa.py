@@ -16,11 +16,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from remnant.contracts import Batch, Phase, Reader, Task, Terms
+from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.base import Frozen, Method, MethodConfig, World
 from remnant.methods.distillation import DistillationConfig, distill, make_teacher
 from remnant.models.classifier import LinearClassifier, align_new_rows
+from remnant.phases import Batch, Phase, Reader, Terms
 
 
 class WAConfig(MethodConfig):

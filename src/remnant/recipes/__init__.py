@@ -7,8 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from remnant.config import RunConfig, load_config
-from remnant.contracts import InputError, nearest
-from remnant.recipes import bimae, classic, distilled, dytox, expandable, simple
+from remnant.errors import InputError, nearest
+from remnant.recipes import bimae_runs as bimae
+from remnant.recipes import classic, distilled, simple
+from remnant.recipes import dytox_runs as dytox
+from remnant.recipes import expandable_runs as expandable
 
 SIMPLE: tuple[simple.Simple, ...] = ("finetune", "er", "joint")
 CLASSIC: tuple[classic.Classic, ...] = ("lwf", "ewc", "icarl", "wa")

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from remnant.augment import AugmentConfig
 from remnant.config import RunConfig
-from remnant.contracts import OptimizerConfig, Schedule
 from remnant.data import DataConfig
+from remnant.data.stream import StreamConfig
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS, MethodConfig
 from remnant.methods.backbones import BackboneConfig
+from remnant.phases import OptimizerConfig, Schedule
 from remnant.recipes import protocols
 from remnant.recipes.simple import MINI_OPTIMIZER
-from remnant.stream import StreamConfig
+from remnant.views.augment import AugmentConfig
 
 Classic = Literal["lwf", "ewc", "icarl", "wa"]
 

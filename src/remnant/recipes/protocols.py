@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from remnant.augment import AugmentConfig
 from remnant.config import RunConfig
-from remnant.contracts import OptimizerConfig, Schedule
 from remnant.data import DataConfig
+from remnant.data.stream import StreamConfig
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS, MethodConfig
-from remnant.stream import StreamConfig
+from remnant.phases import OptimizerConfig, Schedule
+from remnant.views.augment import AugmentConfig
 
 MINI_BUDGET = "60KiB/class"
 

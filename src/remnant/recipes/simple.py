@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from remnant.augment import AugmentConfig
 from remnant.config import RunConfig
-from remnant.contracts import OptimizerConfig, Schedule
 from remnant.data import DataConfig
+from remnant.data.stream import StreamConfig
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS, MethodConfig
 from remnant.methods.backbones import BackboneConfig
+from remnant.phases import OptimizerConfig, Schedule
 from remnant.recipes import protocols
-from remnant.stream import StreamConfig
+from remnant.views.augment import AugmentConfig
 
 Simple = Literal["finetune", "er", "joint"]
 

@@ -12,10 +12,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from remnant.reports.canvas import INK, MARKERS, SERIES, put_legend_above, render
+from remnant.files import write_text
+from remnant.reports.charts.canvas import INK, MARKERS, SERIES, put_legend_above, render
 from remnant.reports.embed import MAX_SIDE, image_address, inline_svg
 from remnant.reports.page import Picture, render_page
-from remnant.reports.records import write_file
 
 FRONT_MEANING = (
     "* On the front: among whole images, or among partial ones, no other setting has at least as "
@@ -45,7 +45,7 @@ def write_codec_page(
         chart=_chart(plan["rows"]),
         rows=rows,
     )
-    write_file(out, page)
+    write_text(out, page)
     return out
 
 

@@ -8,24 +8,25 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from remnant.reports.byte_charts import kept_bytes, kept_chart, memory_chart
-from remnant.reports.canvas import MARKERS, SERIES, put_legend_above, render
+from remnant.files import write_text
+from remnant.reports.charts.byte_charts import kept_bytes, kept_chart, memory_chart
+from remnant.reports.charts.canvas import MARKERS, SERIES, put_legend_above, render
+from remnant.reports.charts.run_charts import marker_spacing, set_accuracy_axes
 from remnant.reports.embed import inline_svg
-from remnant.reports.figures import marker_spacing, set_accuracy_axes
 from remnant.reports.groups import RunGroup, differing_settings, read_groups
 from remnant.reports.page import Picture, order_text, render_page
-from remnant.reports.records import RunFolder, write_file
-from remnant.reports.tables import comparison_table, to_latex, to_markdown
+from remnant.reports.records import RunFolder
+from remnant.reports.result_tables import comparison_table, to_latex, to_markdown
 
 
 def write_comparison(folders: Sequence[Path], out: Path) -> Path:
     """Write one page that compares the runs among and inside `folders`.
 
     Raises:
-        RunFolderError: A folder holds no run, or no run is finished.
+        InputError: A folder holds no run, or no run is finished.
     """
     groups, unfinished = read_groups(folders)
-    write_file(out, _comparison_page(groups, unfinished))
+    write_text(out, _comparison_page(groups, unfinished))
     return out
 
 
@@ -33,7 +34,7 @@ def curves_picture(folders: Sequence[Path]) -> str:
     """The accuracy curves of several runs as an SVG file of its own: dark ink on white.
 
     Raises:
-        RunFolderError: A folder holds no run, or no run is finished.
+        InputError: A folder holds no run, or no run is finished.
     """
     return _on_white(_curves_svg(read_groups(folders)[0]))
 
@@ -42,7 +43,7 @@ def kept_picture(folders: Sequence[Path]) -> str:
     """Average accuracy against memory plus network of several runs, as `curves_picture`.
 
     Raises:
-        RunFolderError: A folder holds no run, or no run is finished.
+        InputError: A folder holds no run, or no run is finished.
     """
     return _on_white(kept_chart(read_groups(folders)[0]))
 

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from PIL import Image
 
-from remnant.reports.records import RunFolderError
+from remnant.errors import InputError
 
 MAX_SIDE = 128  # px; larger images are shown smaller, so that a page stays below 3 MB
 
@@ -36,7 +36,7 @@ def inline_svg(content: bytes, name: str, label: str) -> Markup:
     try:
         root = ElementTree.fromstring(content)
     except ElementTree.ParseError:
-        raise RunFolderError(
+        raise InputError(
             f"figures/{name}.svg must be an SVG picture; it is damaged. Delete it and report again."
         ) from None
     _strip(root, prefix=f"{name}-")
@@ -78,7 +78,7 @@ def raster_address(path: Path, max_bytes: int) -> str:
         with Image.open(io.BytesIO(content)) as opened:
             kind, picture = opened.format or "", opened.convert("RGBA")
     except OSError:
-        raise RunFolderError(
+        raise InputError(
             f"{path} must be a picture; it is damaged. Delete it and report again."
         ) from None
     while (len(content) > max_bytes and picture.width > 64) or kind not in _MIME_TYPES:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from remnant.errors import InputError
 from remnant.reports.events import Json, setting
-from remnant.reports.records import RunFolder, RunFolderError, find_runs, read_run
+from remnant.reports.records import RunFolder, find_runs, read_run
 
 # Settings in which repetitions of one experiment may differ, wherever they stand in a config.
 _REPEATED = {"seed", "order", "recipe", "root", "data_root", "out"}
@@ -59,7 +60,7 @@ def read_groups(folders: Iterable[Path]) -> tuple[list[RunGroup], list[RunFolder
     """The groups among the runs in `folders` in order of appearance, and the unfinished runs.
 
     Raises:
-        RunFolderError: A folder holds no run, or no run is finished.
+        InputError: A folder holds no run, or no run is finished.
     """
     runs = [read_run(folder) for folder in find_runs(folders)]
     gathered: dict[str, list[RunFolder]] = {}
@@ -67,7 +68,7 @@ def read_groups(folders: Iterable[Path]) -> tuple[list[RunGroup], list[RunFolder
         if run.result.finished:
             gathered.setdefault(_settings_key(run.config), []).append(run)
     if not gathered:
-        raise RunFolderError(
+        raise InputError(
             f"a comparison needs at least one finished run; none of the {len(runs)} is. "
             "Finish them with `remnant resume DIR`."
         )

@@ -17,11 +17,8 @@ import numpy as np
 import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from remnant.errors import InputError
 from remnant.reports.events import Json, read_events, result_so_far, setting
-
-
-class RunFolderError(ValueError):
-    """A folder that was named is not a run folder that can be read."""
 
 
 class Record(BaseModel):
@@ -139,7 +136,7 @@ class RunFolder:
             arrays = safetensors.numpy.load_file(paths[-1])
             return arrays["top5"][:, 0].astype(np.int64), arrays["labels"].astype(np.int64)
         except (safetensors.SafetensorError, KeyError, IndexError):
-            raise RunFolderError(
+            raise InputError(
                 f"{paths[-1]} must hold the arrays top5 and labels; it is damaged. Restore it "
                 "from a copy, or delete it to report without a confusion matrix."
             ) from None
@@ -149,10 +146,10 @@ def read_run(folder: Path) -> RunFolder:
     """Read one run folder, finished or not.
 
     Raises:
-        RunFolderError: It is no run folder, or one of its files is damaged.
+        InputError: It is no run folder, or one of its files is damaged.
     """
     if not (folder / "config.json").is_file():
-        raise RunFolderError(
+        raise InputError(
             f"{folder} must be a run folder, which holds a config.json; it does not. "
             "Name a folder that `remnant run` wrote."
         )
@@ -168,7 +165,7 @@ def read_run(folder: Path) -> RunFolder:
     except ValidationError as error:
         wrong = error.errors()[0]
         where = ".".join(str(part) for part in wrong["loc"])
-        raise RunFolderError(
+        raise InputError(
             f"{result_path} must hold the result of a run; its entry {where} is wrong "
             f"({wrong['msg']}). Restore it from a copy."
         ) from None
@@ -179,26 +176,19 @@ def find_runs(folders: Iterable[Path]) -> list[Path]:
     """The run folders among and inside `folders`, each once, in order.
 
     Raises:
-        RunFolderError: One of them holds no run.
+        InputError: One of them holds no run.
     """
     found: dict[Path, Path] = {}
     for folder in folders:
         runs = list(_runs_inside(folder)) if folder.is_dir() else []
         if not runs:
-            raise RunFolderError(
+            raise InputError(
                 f"{folder} must be a run folder or hold run folders; it does neither. "
                 "Name a folder that `remnant run` wrote."
             )
         for run in runs:
             found.setdefault(run.resolve(), run)
     return list(found.values())
-
-
-def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file of a report, whole or not at all."""
-    from remnant import files  # imports torch, which reading never needs
-
-    files.write_bytes(path, content.encode() if isinstance(content, str) else content)
 
 
 def read_object(path: Path) -> Json:
@@ -208,7 +198,7 @@ def read_object(path: Path) -> Json:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise RunFolderError(
+        raise InputError(
             f"{path} must hold one JSON object; it is damaged. Restore it from a copy."
         )
     return value

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from remnant.files import write_text
+from remnant.reports.charts.run_charts import CHARTS, draw_figures
 from remnant.reports.embed import inline_svg, raster_address
-from remnant.reports.figures import CHARTS, draw_figures
 from remnant.reports.groups import flatten, memory_text
 from remnant.reports.page import Picture, order_text, render_page, value_text
-from remnant.reports.records import RunFolder, read_object, read_run, write_file
-from remnant.reports.tables import headlines
+from remnant.reports.records import RunFolder, read_object, read_run
+from remnant.reports.result_tables import headlines
 from remnant.reports.units import count_text, percent_text
 
 _PICTURE_BYTES = 1_900_000  # of all rasters together, so that a page stays below 3 MB
@@ -28,11 +29,11 @@ def write_report(folder: Path) -> Path:
     """Draw the charts of one run anew and write its `report.html`.
 
     Raises:
-        RunFolderError: `folder` is no run folder, or one of its files is damaged.
+        InputError: `folder` is no run folder, or one of its files is damaged.
     """
     draw_figures(folder)
     page = folder / "report.html"
-    write_file(page, _run_page(read_run(folder)))
+    write_text(page, _run_page(read_run(folder)))
     return page
 
 

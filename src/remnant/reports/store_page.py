@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from remnant.files import write_text
 from remnant.reports.embed import MAX_SIDE, image_address
 from remnant.reports.page import render_page
-from remnant.reports.records import write_file
 
 # As stored (RGBA, transparent where nothing is), as completed unless that is the same, and bytes.
 Exemplar = tuple[np.ndarray, np.ndarray | None, int]
@@ -40,7 +40,7 @@ def write_store_page(
         is_partial=any(one[1] is not None for shown in exemplars for one in shown),
         is_shrunk=facts["image_size"] > MAX_SIDE,
     )
-    write_file(out, page)
+    write_text(out, page)
     return out
 
 

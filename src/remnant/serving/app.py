@@ -10,12 +10,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-import remnant
-from remnant.contracts import InputError
-from remnant.serving import api, pages
+from remnant._version import __version__
+from remnant.errors import InputError
+from remnant.serving import pages, routes
 from remnant.serving.guard import Guard, Rules, refuse
 from remnant.serving.jobs import ConflictError
-from remnant.serving.served import ServedStore, UnknownError, UnreadableError
+from remnant.serving.store_session import ServedStore, UnknownError, UnreadableError
 from remnant.serving.uploads import TooLargeError
 
 # The first that fits; whatever else a user can mend is 422.
@@ -41,7 +41,7 @@ def build_app(store: ServedStore, rules: Rules) -> FastAPI:
 
     app = FastAPI(
         title="remnant",
-        version=remnant.__version__,
+        version=__version__,
         description=f"{store.name}: ask it, teach it, see what it remembers.",
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,
@@ -50,7 +50,7 @@ def build_app(store: ServedStore, rules: Rules) -> FastAPI:
         redoc_url=None,
     )
     app.state.store = store
-    app.include_router(api.router)
+    app.include_router(routes.router)
     app.include_router(pages.router)
     app.add_exception_handler(InputError, _explain_input)
     app.add_exception_handler(RequestValidationError, _explain_request)

@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from remnant.contracts import InputError
-from remnant.progress import TimeLeft
-from remnant.serving.answers import JobFacts
+from remnant.errors import InputError
+from remnant.serving.schemas import JobFacts
+from remnant.terminal.progress import TimeLeft
 from remnant.training.trainer import StepReport
 
 _KEPT = 100  # jobs that can still be asked for

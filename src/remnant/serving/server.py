@@ -13,10 +13,10 @@ from pathlib import Path
 
 import uvicorn
 
-from remnant.contracts import InputError
+from remnant.errors import InputError
 from remnant.serving.app import build_app
 from remnant.serving.guard import Rules
-from remnant.serving.served import ServedStore
+from remnant.serving.store_session import ServedStore
 from remnant.serving.uploads import LIMITS
 
 _MIN_TOKEN = 16  # characters

@@ -7,10 +7,10 @@ import unicodedata
 
 from fastapi import UploadFile
 
-from remnant.contracts import InputError
 from remnant.data.decode import MAX_PIXELS, decode_stream
+from remnant.errors import InputError
 from remnant.learner.inputs import EncodedImage
-from remnant.serving.answers import UploadLimits
+from remnant.serving.schemas import UploadLimits
 
 # Chosen: photographs of a telephone have 2 to 12 MB, and a class is taught with tens of them.
 LIMITS = UploadLimits(

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from remnant.contracts import InputError
-from remnant.files import read_archive, sync_folder, write_archive
+from remnant.archives import read_archive, write_archive
+from remnant.errors import InputError
+from remnant.files import sync_folder
 
 VERSION = 1
 _PATTERN = re.compile(r"task-(\d+)(?:-phase-(\d+)(?:-step-(\d+)|-(end)))?\.safetensors")

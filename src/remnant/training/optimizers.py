@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from remnant.contracts import OptimizerConfig
+from remnant.phases import OptimizerConfig
 
 
 def build_optimizer(

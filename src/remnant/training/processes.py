@@ -15,14 +15,15 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from remnant.contracts import InputError, Settings
-from remnant.training.acceleration import (
+from remnant.errors import InputError
+from remnant.settings import Settings
+from remnant.training.allocator import keep_freed_memory
+from remnant.training.devices import (
     Acceleration,
     choose_acceleration,
     compiled_blocks,
     find_hardware,
 )
-from remnant.training.allocator import keep_freed_memory
 
 _PARENT = "REMNANT_PARENT"  # environment variable: the process that started this one
 _TERMS_BYTES = 2048  # of the loss terms of one step, as processes tell one another

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from remnant.augment import test_views, to_images
-from remnant.contracts import ImageSet, generator
-from remnant.training.feeding import Look
+from remnant.images import ImageSet
+from remnant.randomness import generator
+from remnant.training.batches import Look
 from remnant.training.processes import Processes
+from remnant.views.augment import test_views, to_images
 
 _BATCH_SIZE = 256
 

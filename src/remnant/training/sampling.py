@@ -11,7 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from remnant.contracts import Schedule, generator
+from remnant.phases import Schedule
+from remnant.randomness import generator
 
 
 class Sampler:

@@ -17,9 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from remnant.contracts import Batch, ImageSet, InputError, Phase, Player, Task, derive_seed
+from remnant.errors import InputError
+from remnant.images import ImageSet, Task
 from remnant.methods.base import Method
-from remnant.training.feeding import Feeder, Look
+from remnant.phases import Batch, Phase, Player
+from remnant.randomness import derive_seed
+from remnant.training.batches import Feeder, Look
+from remnant.training.network_state import Arrays, load_training_state, training_state
 from remnant.training.optimizers import (
     build_optimizer,
     clip_gradients,
@@ -28,7 +32,6 @@ from remnant.training.optimizers import (
 )
 from remnant.training.processes import Processes
 from remnant.training.reader import FabricReader
-from remnant.training.state import Arrays, load_training_state, training_state
 
 
 class NonFiniteLossError(InputError):

@@ -1,0 +1,85 @@
+"""The one archive format: arrays and metadata in a safetensors file, with a checksum.
+
+The file's single metadata key holds sorted JSON with a format name, a version, free metadata and a
+SHA-256 of everything else. Equal content gives equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from remnant.errors import InputError
+from remnant.files import write_bytes
+
+Arrays = Mapping[str, np.ndarray]
+_KEY = "remnant"  # the only metadata key: safetensors writes several in no fixed order
+
+
+def write_archive(path: Path, kind: str, version: int, arrays: Arrays, metadata: Any) -> str:
+    """Write an archive and return its digest."""
+    header: dict[str, Any] = {"format": kind, "version": version, "metadata": metadata}
+    digest = header["digest"] = archive_digest(header, arrays)
+    text = json.dumps(header, sort_keys=True, allow_nan=False)
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    write_bytes(path, safetensors.numpy.save(plain, metadata={_KEY: text}))
+    return digest
+
+
+def read_archive(path: Path, kind: str, version: int) -> tuple[dict[str, np.ndarray], Any]:
+    """Arrays and metadata of an archive.
+
+    Raises:
+        InputError: The file is missing, damaged, of another kind, or of another version.
+    """
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            text = (file.metadata() or {})[_KEY]
+            header = json.loads(text)
+            if json.dumps(header, sort_keys=True, allow_nan=False) != text:
+                raise ValueError("the header is spelt in another way than remnant spells it")
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        found, found_version = header["format"], header["version"]
+        claimed = header.pop("digest")
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist. Check the path.") from None
+    except (
+        safetensors.SafetensorError,
+        OSError,
+        RecursionError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+    ) as error:
+        raise InputError(
+            f"{path} is not a readable remnant file ({type(error).__name__}). It is damaged or was "
+            "written by another program; restore it from a copy."
+        ) from None
+    if found != kind:
+        raise InputError(f"{path} must be a remnant {kind} file; it is a {found} file.")
+    if found_version != version:
+        raise InputError(
+            f"{path} has {kind} format version {found_version}; this remnant reads version "
+            f"{version}. Use the remnant version that wrote it."
+        )
+    if archive_digest(header, arrays) != claimed:
+        raise InputError(f"{path} is damaged: its checksum does not match. Restore it from a copy.")
+    return arrays, header["metadata"]
+
+
+def archive_digest(header: Mapping[str, Any], arrays: Arrays) -> str:
+    """SHA-256 over the header and every array's name, type, shape and bytes, in name order."""
+    digest = hashlib.sha256(json.dumps(dict(header), sort_keys=True, allow_nan=False).encode())
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name], order="C")  # ascontiguousarray makes a scalar a row
+        digest.update(f"\x1f{name}\x1f{array.dtype.str}\x1f{array.shape}\x1f".encode())
+        digest.update(array.data if array.size else b"")
+    return digest.hexdigest()

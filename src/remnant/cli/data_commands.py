@@ -1,0 +1,49 @@
+"""The data sets on this machine: `remnant data get|check|list`."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+from remnant.cli import console
+
+app = App(name="data", help="Download, verify and list data sets.")
+
+
+@app.command(name="list")
+def list_(
+    *,
+    data_root: console.DataRoot = None,
+    as_json: console.Json = False,
+) -> None:
+    """List the data sets, their size and whether they are here."""
+    from remnant.cli.listing import list_datasets
+
+    rows = list_datasets(None if data_root is None else str(data_root))
+    if as_json:
+        console.print_json(rows)
+    else:
+        console.print_datasets(rows)
+
+
+@app.command
+def get(name: str, /, *, data_root: console.DataRoot = None) -> None:
+    """Download a data set, verify it, and unpack the files that are needed."""
+    from remnant.data import DATASETS, get_dataset
+
+    with console.counting(name, in_bytes=True) as count:
+        folder = get_dataset(name, None if data_root is None else str(data_root), progress=count)
+    if name == "digits":
+        console.notes.print(f"digits come with {DATASETS[name].source}: nothing to download.")
+    else:
+        print(folder)
+
+
+@app.command
+def check(name: str, /, *, data_root: console.DataRoot = None) -> None:
+    """Verify the files of a data set; for "folder", --data-root is the folder itself."""
+    from remnant.data import check_dataset
+
+    with console.counting(name, in_bytes=False) as count:
+        lines = check_dataset(name, None if data_root is None else str(data_root), progress=count)
+    for line in lines:
+        print(line)

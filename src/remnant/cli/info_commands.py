@@ -1,0 +1,149 @@
+"""Commands that tell what there is and what a run would take; none of them trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from remnant.cli import console
+from remnant.errors import InputError
+
+
+def list_(
+    what: Literal["methods", "datasets", "recipes", "codecs"],
+    /,
+    *,
+    as_json: console.Json = False,
+) -> None:
+    """List what there is: methods, datasets, recipes or codecs."""
+    from remnant.cli.listing import list_entries
+    from remnant.terminal.tables import recipe_lines, table_of
+
+    rows = list_entries(what)
+    if as_json:
+        console.print_json(rows)
+    elif what == "recipes":
+        for line in recipe_lines(rows, console.out.width):
+            console.out.print(line, markup=False)
+        console.suggest("remnant show RECIPE")
+    elif what == "datasets":
+        console.print_datasets(rows)
+    else:
+        console.out.print(table_of(rows))
+
+
+def show(
+    recipe: str,
+    /,
+    *,
+    set_: console.Settings = None,
+    as_json: console.Json = False,
+) -> None:
+    """Tell what a run will be before it starts: config, memory plan, cost. Needs no data.
+
+    Parameters
+    ----------
+    recipe
+        A name from `remnant list recipes`, or the path of a config.json.
+    """
+    from remnant.config import override
+    from remnant.planning.run_estimate import estimate
+    from remnant.recipes import load_recipe
+    from remnant.terminal.tables import plan_lines
+
+    config = override(load_recipe(recipe), console.parse_settings(set_, {}))
+    plan = estimate(config)
+    if as_json:
+        console.print_json({"config": config.model_dump(mode="json"), **plan})
+        return
+    console.out.print_json(data=config.model_dump(mode="json"))
+    for line in plan_lines(plan):
+        console.out.print(line, markup=False)
+    console.suggest(f"remnant run {recipe}", *(f"--set {one}" for one in set_ or []))
+
+
+def bench(*, as_json: console.Json = False) -> None:
+    """Measure the speed of training on this machine, as ratios, in about five minutes."""
+    from remnant.bench import bench as measure
+    from remnant.terminal.tables import bench_lines
+
+    figures = measure(say=lambda text: console.notes.print(f"measuring {text}"))
+    if as_json:
+        console.print_json(figures)
+        return
+    for line in bench_lines(figures):
+        console.out.print(line)
+
+
+def plan(
+    *,
+    dataset: str,
+    budget: str,
+    set_: console.Settings = None,
+    sample: int = 600,
+    html: Path | None = None,
+    data_root: console.DataRoot = None,
+    as_json: console.Json = False,
+) -> None:
+    """Measure what each codec would store of a data set's training images in a budget.
+
+    A memory.codec that is given with --set is tried besides the usual settings of all codecs.
+
+    Parameters
+    ----------
+    dataset
+        A name from `remnant list datasets`; for folder also give --set data.path=DIR.
+    budget
+        As in memory.budget: 60KiB/class, 20images/class, 2MiB.
+    sample
+        Training images to encode, evenly over the classes.
+    html
+        A page to write, with the same images under each codec.
+    """
+    from remnant.data import load_dataset
+    from remnant.planning.codec_table import plan_codecs
+    from remnant.reports import write_codec_page
+    from remnant.terminal.tables import codec_lines, codec_table
+
+    config = _plan_config(dataset, budget, data_root, set_ or [])
+    if html is not None and html.is_dir():
+        raise InputError(f"--html takes the name of a file; {html} is a folder.")
+    with console.counting("measuring codecs", in_bytes=False) as count:
+        measured = plan_codecs(
+            load_dataset(config.data),
+            config.memory,
+            sample=sample,
+            seed=config.seed,
+            progress=count,
+        )
+    document = measured.document()
+    if html is not None:
+        write_codec_page(document, measured.pictures, html)
+    if as_json:
+        console.print_json(document)
+        return
+    console.out.print(codec_table(document))
+    for line in codec_lines(document, console.out.width):
+        console.out.print(line, markup=False)
+    if html is not None:
+        console.out.print(f"page: {html}", markup=False)
+    else:
+        console.suggest(f"remnant plan --dataset {dataset} --budget {budget} --html plan.html")
+
+
+def _plan_config(dataset: str, budget: str, data_root: Path | None, settings: list[str]) -> Any:
+    """Settings as `remnant run` reads them, of which a plan needs those of data and memory."""
+    from remnant.config import override
+    from remnant.recipes import load_recipe
+
+    given = {
+        "data.dataset": dataset,
+        "data.root": None if data_root is None else str(data_root),
+        "memory.budget": budget,
+    }
+    changes = console.parse_settings(settings, given)
+    for key in changes:
+        if key.partition(".")[0] not in ("data", "memory", "seed"):
+            raise InputError(f"a plan takes settings of data and memory, and seed; got {key!r}.")
+    # Any recipe that keeps exemplars would do.
+    return override(load_recipe("digits-er"), changes)

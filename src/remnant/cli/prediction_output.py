@@ -1,0 +1,61 @@
+"""How answers about files are printed: as lines, as JSON, as CSV."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remnant.cli import console
+
+if TYPE_CHECKING:
+    from remnant.learner.file_predictions import Answer
+
+
+def telling_failures(answers: Iterable[Answer]) -> Iterator[Answer]:
+    for one in answers:
+        if one.reason is not None:
+            console.notes.print(f"remnant: {one.reason}", style="bold red", markup=False)
+        yield one
+
+
+def print_lines(answers: Iterable[Answer]) -> int:
+    """For people; returns how many files failed, as the others do."""
+    num_failed = 0
+    for one in answers:
+        if one.reason is not None:
+            num_failed += 1
+            continue
+        best = ", ".join(f"{name} {100 * probability:.1f} %" for name, probability in one.top)
+        print(f"{_shown(one.file)}: {best}", flush=True)
+    return num_failed
+
+
+def print_as_json(answers: Iterable[Answer]) -> int:
+    document: dict[str, list[Any]] = {"answers": [], "failures": []}
+    for one in answers:
+        if one.reason is not None:
+            document["failures"].append({"file": str(one.file), "reason": one.reason})
+            continue
+        top = [{"class": name, "probability": probability} for name, probability in one.top]
+        document["answers"].append({"file": str(one.file), "top": top})
+    console.print_json(document)
+    return len(document["failures"])
+
+
+def print_csv(answers: Iterable[Answer]) -> int:
+    writer, num_failed = csv.writer(sys.stdout, lineterminator="\n"), 0
+    writer.writerow(("file", "rank", "class", "probability"))
+    for one in answers:
+        num_failed += one.reason is not None
+        for rank, (name, probability) in enumerate(one.top, start=1):
+            writer.writerow((_shown(one.file), rank, name, f"{probability:.6f}"))
+    return num_failed
+
+
+def _shown(file: Path) -> str:
+    """A file's name as text, even one that is none."""
+    return os.fsencode(file).decode("utf-8", "backslashreplace")

@@ -1,0 +1,154 @@
+"""Fetching a data set: download, verify, take out what is expected, put it in place whole.
+
+Everything happens in a folder with a temporary name beside the target, which goes away however the
+attempt ends; nothing is used before its checksum is known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import shutil
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from remnant import files
+from remnant.data.archive_members import ARCHIVES, Archive, unpack
+from remnant.data.data_config import data_root, known_name
+from remnant.data.facts import DATASETS
+from remnant.data.source import Progress
+from remnant.errors import InputError
+
+_CHUNK_BYTES = 1 << 18
+_TIMEOUT_SECONDS = 30
+_STALE_SECONDS = 86_400  # a temporary folder this old belongs to no running download
+
+
+def get_dataset(
+    name: str,
+    root: str | None = None,
+    *,
+    progress: Progress | None = None,
+    archives: Mapping[str, Archive] = ARCHIVES,
+) -> Path:
+    """Make sure that a data set is under the data root, and return its folder.
+
+    An archive of the published name that already lies in the data root is used in place of a
+    download.
+
+    Raises:
+        InputError: The download failed or is not the published archive, or the data set has none.
+    """
+    folder = data_root(root)
+    archive = _archive_of(name, folder, archives)
+    if archive is None:
+        return folder
+    target = folder / archive.folder
+    if archive.is_complete(folder):
+        return target
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_stale(name, folder)
+        with tempfile.TemporaryDirectory(".partial", f".{name}.", folder) as staging:
+            _fetch(name, archive, folder, Path(staging), progress)
+            _move(Path(staging) / archive.folder, target)
+    except OSError as error:
+        raise InputError(
+            f"{name} cannot be written under {folder} ({error.strerror or error}). Free some space "
+            "or choose another --data-root."
+        ) from None
+    return target
+
+
+def _archive_of(name: str, folder: Path, archives: Mapping[str, Archive]) -> Archive | None:
+    if name in archives:
+        return archives[name]
+    known = DATASETS[known_name(name)]
+    if name == "digits":  # comes with scikit-learn
+        return None
+    if name == "folder":
+        raise InputError('"folder" is your own images, so there is nothing to get. Set data.path.')
+    raise InputError(
+        f"{name} may not be downloaded without an account. Get ILSVRC 2012 from {known.source} and "
+        f"put its images at {folder / 'imagenet'}/train/<wnid>/ and .../val/<wnid>/."
+    )
+
+
+def _fetch(
+    name: str, archive: Archive, folder: Path, staging: Path, progress: Progress | None
+) -> None:
+    """Verified members of the archive, below `staging`."""
+    by_hand = folder / archive.file_name
+    path = by_hand if by_hand.is_file() else staging / archive.file_name
+    advice = (
+        f"Try again, or fetch {archive.url} (MD5 {archive.md5}) by other means, put it at "
+        f"{by_hand} and run `remnant data get {name}`."
+    )
+    try:
+        if path != by_hand:
+            _download(archive, path, progress)
+        _verify(archive, path)
+        unpack(archive, path, staging)
+    except InputError as error:
+        raise InputError(f"{name} was not installed: {error} {advice}") from None
+
+
+def _download(archive: Archive, path: Path, progress: Progress | None) -> None:
+    done = 0
+    with files.replacing(path) as file:
+        for chunk, total in _receive(archive.url):
+            file.write(chunk)
+            done += len(chunk)
+            if done > 2 * archive.download_bytes:
+                raise InputError(
+                    f"the server sent more than twice the {archive.download_bytes:,} bytes of the "
+                    "archive."
+                )
+            if progress is not None:
+                progress(done, total)
+
+
+def _receive(url: str) -> Iterator[tuple[bytes, int | None]]:
+    """Chunks of what the server sends, each with the announced length."""
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
+            announced = response.headers.get("Content-Length", "")
+            total = int(announced) if announced.isdecimal() else None
+            done = 0
+            while chunk := response.read(_CHUNK_BYTES):
+                done += len(chunk)
+                yield chunk, total
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        raise InputError(f"the download from {url} failed ({error}).") from None
+    if total is not None and done != total:
+        raise InputError(f"the download ended after {done:,} of {total:,} bytes.")
+
+
+def _verify(archive: Archive, path: Path) -> None:
+    with path.open("rb") as file:
+        md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if md5 != archive.md5:
+        raise InputError(f"{path.name} must have MD5 {archive.md5}; it has {md5}.")
+
+
+def _move(source: Path, target: Path) -> None:
+    """Put a finished folder in place; where one exists, only the files that both have change."""
+    if not target.exists():
+        os.rename(source, target)
+    else:
+        for path in sorted(path for path in source.rglob("*") if path.is_file()):
+            place = target / path.relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, place)
+    files.sync_folder(target.parent)
+
+
+def _remove_stale(name: str, folder: Path) -> None:
+    for path in folder.glob(f".{name}.*.partial"):
+        if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)

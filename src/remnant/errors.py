@@ -1,0 +1,16 @@
+"""What a user can get wrong, as one kind of error, and the hint at what was meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Something a user chose or supplied cannot be used; the message says what to do."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: ` Did you mean X?`, or nothing."""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {matches[0]}?" if matches else ""

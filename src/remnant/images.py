@@ -1,0 +1,164 @@
+"""Images in memory or on disk, labelled sets of them, and the tasks they are learned in.
+
+An *image* is uint8, height x width x channels.
+
+Axes: N images, H height, W width, C channels, GH x GW patches of an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Images(Protocol):
+    """Images of one size, read by position: from memory, or decoded from files when asked for."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of every image that `read` gives."""
+        ...
+
+    @property
+    def is_lazy(self) -> bool:
+        """Reading decodes files, so it is worth doing ahead of time in workers."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def read(self, positions: Tensor, draws: Tensor | None = None) -> Tensor:
+        """The images at `positions` [n] as uint8 [n, H, W, C].
+
+        With `draws`, uniform numbers in [0, 1) of shape [n, 4], each image is a random resized
+        crop (area, aspect ratio, row, column); without, it is framed as for testing.
+        """
+        ...
+
+    def select(self, positions: Tensor) -> Images: ...
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images with labels and stable ids; some images may be known only in part."""
+
+    images: Images
+    labels: Tensor  # int64 [N]; positions in the class order once a stream has mapped them
+    ids: Tensor  # int64 [N]; position in the data set on disk, never reused within a split
+    is_known: Tensor | None = None  # bool [N, GH, GW]; None: every patch of every image is known
+
+    def __post_init__(self) -> None:
+        if not len(self.images) == len(self.labels) == len(self.ids):
+            raise ValueError(
+                f"an ImageSet needs one label and one id per image; got {len(self.images)} images, "
+                f"{len(self.labels)} labels, {len(self.ids)} ids"
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def select(self, positions: Tensor) -> ImageSet:
+        """The subset at `positions`, in that order."""
+        return ImageSet(
+            self.images.select(positions),
+            self.labels[positions],
+            self.ids[positions],
+            None if self.is_known is None else self.is_known[positions],
+        )
+
+    def of_class(self, label: int) -> ImageSet:
+        return self.select(torch.nonzero(self.labels == label).flatten())
+
+    def with_labels(self, labels: Tensor) -> ImageSet:
+        return replace(self, labels=labels)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One step of a stream: the classes that are new and their training images."""
+
+    index: int  # from 0
+    num_tasks: int
+    num_old_classes: int
+    class_names: tuple[str, ...]  # of the new classes, in label order
+    train: ImageSet  # of the new classes; a learner's tasks may bring more images of old ones
+
+    @property
+    def num_new_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def num_seen_classes(self) -> int:
+        return self.num_old_classes + self.num_new_classes
+
+    @property
+    def new_labels(self) -> range:
+        return range(self.num_old_classes, self.num_seen_classes)
+
+    @property
+    def known_labels(self) -> list[int]:
+        """Of the old classes that the task brings more images of."""
+        return self.train.labels[self.train.labels < self.num_old_classes].unique().tolist()
+
+
+@dataclass(frozen=True)
+class ArrayImages:
+    """Images held in memory."""
+
+    array: Tensor  # uint8 [N, H, W, C]
+    is_lazy: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if self.array.dtype != torch.uint8 or self.array.ndim != 4:
+            raise ValueError(
+                f"ArrayImages holds uint8 [N, H, W, C]; got {self.array.dtype} "
+                f"{list(self.array.shape)}"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        height, width, channels = self.array.shape[1:]
+        return height, width, channels
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def read(self, positions: Tensor, draws: Tensor | None = None) -> Tensor:
+        chosen = self.array[positions]
+        if draws is None:
+            return chosen
+        height, width, _ = self.shape
+        crops = [
+            resized_crop(image.numpy(), draw, (height, width))
+            for image, draw in zip(chosen, draws.tolist(), strict=True)
+        ]
+        return torch.from_numpy(np.stack(crops)) if crops else chosen
+
+    def select(self, positions: Tensor) -> ArrayImages:
+        return ArrayImages(self.array[positions])
+
+
+def crop_box(height: int, width: int, draw: Sequence[float]) -> tuple[int, int, int, int]:
+    """Top, left, height and width of a random resized crop: 8 to 100 % area, 3:4 to 4:3 aspect."""
+    area = height * width * (0.08 + 0.92 * draw[0])
+    ratio = float(np.exp((2 * draw[1] - 1) * np.log(4 / 3)))
+    box_width = min(width, max(1, round(float(np.sqrt(area * ratio)))))
+    box_height = min(height, max(1, round(float(np.sqrt(area / ratio)))))
+    top = int(draw[2] * (height - box_height + 1))
+    left = int(draw[3] * (width - box_width + 1))
+    return top, left, box_height, box_width
+
+
+def resized_crop(image: np.ndarray, draw: Sequence[float], size: tuple[int, int]) -> np.ndarray:
+    """A random resized crop of one uint8 image [H, W, C], bilinear, as uint8 [*size, C]."""
+    from PIL import Image
+
+    top, left, height, width = crop_box(image.shape[0], image.shape[1], draw)
+    window = image[top : top + height, left : left + width]
+    picture = Image.fromarray(window[:, :, 0] if window.shape[2] == 1 else window)
+    resized = np.asarray(picture.resize((size[1], size[0]), Image.Resampling.BILINEAR))
+    return resized.reshape(*size, image.shape[2])

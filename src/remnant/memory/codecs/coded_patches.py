@@ -1,0 +1,133 @@
+"""Coded patches: a random quarter (by default) of an image's patches, through an image codec.
+
+The patches stand side by side in a mosaic, as square as their number allows. Where they were takes
+two bytes: the seed of a fixed hash that ranks the patches of an image.
+
+Axes: F patches of side P, V of them stored, R x S cells of the mosaic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt
+from typing import Literal, Self
+
+import numpy as np
+import torch
+
+from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.memory.codecs.formats import FormatName, build_mosaic_coder
+from remnant.memory.codecs.patches import MaskConfig, PartialCodec
+from remnant.memory.codecs.picture_codec import RatedCoder, Shape
+from remnant.memory.codecs.rates import RateConfig
+
+_SEED_BYTES = 2
+_SEED_STRIDE = 1 << 32  # no image has as many patches, so no two seeds share a hash
+
+
+class CodedPatchesConfig(MaskConfig, RateConfig):
+    """A random part of the patches, through an image codec, and the seed that chose them."""
+
+    name: Literal["coded-patches"] = "coded-patches"
+    through: FormatName = "transform"
+    positions: Literal["seed", "bitmap"] = "seed"
+
+
+class CodedPatchCodec(PartialCodec[CodedPatchesConfig]):
+    """Stores V patches of an image as one coded mosaic."""
+
+    def __init__(self, config: CodedPatchesConfig, image_shape: Shape) -> None:
+        super().__init__(config, image_shape)
+        self.mosaic = Mosaic(self.num_visible, config.patch_size, image_shape[2])
+        self.coder = RatedCoder(
+            build_mosaic_coder(config.through, self.mosaic.shape, config.patch_size), config
+        )
+        self.tables = self.coder.tables
+        is_seed = config.positions == "seed"
+        self.position_bytes = _SEED_BYTES if is_seed else self.patches.bitmap_bytes
+
+    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
+        positions = self._draw(generator)
+        stored = self.patches.patchify(image)[self.find_known(positions)]
+        return Exemplar(self.coder.encode(self.mosaic.lay(stored)), positions)
+
+    def recode(self, exemplar: Exemplar, source: Codec) -> Exemplar:
+        """See `Codec.recode`; the positions stay what they were."""
+        assert isinstance(source, CodedPatchCodec), "codecs of one kind differ in their rate"
+        stored = source.decode_patches(exemplar.payload)
+        return Exemplar(self.coder.encode(self.mosaic.lay(stored)), exemplar.positions)
+
+    def weaker(self) -> Self | None:
+        config = self.config.weaker()
+        return None if config is None else type(self)(config, self.image_shape)
+
+    def find_known(self, positions: bytes) -> np.ndarray:
+        if self.config.positions == "bitmap":
+            return self.patches.from_bitmap(positions)
+        return choose_patches(int.from_bytes(positions), self.patches.num_patches, self.num_visible)
+
+    def decode_patches(self, payload: bytes) -> np.ndarray:
+        return self.mosaic.take_apart(self.coder.decode(payload))
+
+    def decode_many(
+        self, exemplars: Sequence[Exemplar]
+    ) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        pictures = self.coder.decode_many([exemplar.payload for exemplar in exemplars])
+        return [
+            self.put_back(self.mosaic.take_apart(picture), exemplar.positions)
+            for exemplar, picture in zip(exemplars, pictures, strict=True)
+        ]
+
+    def check(self, exemplar: Exemplar) -> None:
+        super().check(exemplar)
+        if self.config.positions == "bitmap":
+            self.patches.check_bitmap(exemplar.positions)
+
+    def _draw(self, generator: torch.Generator) -> bytes:
+        if self.config.positions == "bitmap":
+            return self.patches.to_bitmap(self.patches.draw(generator))
+        seed = torch.randint(1 << 8 * _SEED_BYTES, (), generator=generator)
+        return int(seed).to_bytes(_SEED_BYTES)
+
+
+class Mosaic:
+    """V patches as one picture; cells that are left over repeat the last patch."""
+
+    def __init__(self, num_patches: int, side: int, channels: int) -> None:
+        self.num_patches, self.side = num_patches, side
+        self.columns = isqrt(num_patches - 1) + 1
+        self.rows = -(-num_patches // self.columns)
+        self.shape: Shape = (self.rows * side, self.columns * side, channels)
+
+    def lay(self, patches: np.ndarray) -> np.ndarray:
+        """Patches [V, P, P, C] as a picture [R*P, S*P, C]."""
+        num_spare = self.rows * self.columns - self.num_patches
+        cells = np.concatenate([patches, patches[-1:].repeat(num_spare, axis=0)])
+        cells = cells.reshape(self.rows, self.columns, self.side, self.side, -1)
+        return np.ascontiguousarray(cells.swapaxes(1, 2).reshape(self.shape))
+
+    def take_apart(self, picture: np.ndarray) -> np.ndarray:
+        """A picture [R*P, S*P, C] as its patches [V, P, P, C]."""
+        cells = picture.reshape(self.rows, self.side, self.columns, self.side, -1)
+        cells = cells.swapaxes(1, 2).reshape(-1, self.side, self.side, picture.shape[2])
+        return cells[: self.num_patches]
+
+
+def choose_patches(seed: int, num_patches: int, count: int) -> np.ndarray:
+    """The `count` patches, bool [F], that a seed of 16 bits stands for.
+
+    They are the patches f with the smallest splitmix64(seed * 2^32 + f), a hash of 64-bit integers
+    that is the same everywhere; files depend on it, so it must never change.
+    """
+    keys = _splitmix64(np.uint64(seed * _SEED_STRIDE) + np.arange(num_patches, dtype=np.uint64))
+    is_known = np.zeros(num_patches, dtype=bool)
+    is_known[np.argsort(keys, kind="stable")[:count]] = True
+    return is_known
+
+
+def _splitmix64(numbers: np.ndarray) -> np.ndarray:
+    """The output function of the generator of that name (Steele et al., OOPSLA 2014), mod 2^64."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

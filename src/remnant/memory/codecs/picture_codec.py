@@ -1,0 +1,172 @@
+"""Pictures of one shape to bytes and back: what the lossy codecs have in common.
+
+A *coder* knows one image format and a quality; a *codec* decides which picture it gives the coder
+(the image, a smaller one, a mosaic of patches) and keeps to the rate of its config.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Generic, Self, TypeVar
+
+import numpy as np
+import torch
+
+from remnant.errors import InputError
+from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.memory.codecs.rates import (
+    MAX_QUALITY,
+    MIN_QUALITY,
+    RateConfig,
+    highest_passing,
+    lowest_passing,
+    psnr,
+)
+
+Shape = tuple[int, int, int]
+ConfigT = TypeVar("ConfigT", bound=RateConfig)
+
+
+class Coder(ABC):
+    """Codes uint8 pictures [H, W, C] of one shape; the same picture gives the same bytes."""
+
+    tells_quality: bool = True  # the payload does; False: `decode` must be told
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+    def tables(self, quality: int) -> bytes:
+        """What every payload of this quality would begin with, were it not stripped."""
+        return b""
+
+    @abstractmethod
+    def encode(self, picture: np.ndarray, quality: int) -> bytes:
+        """The bytes of a picture at a quality from 1 to 100, without what can be rebuilt."""
+
+    @abstractmethod
+    def decode(self, payload: bytes, quality: int) -> np.ndarray:
+        """The inverse, as far as the quality goes.
+
+        Raises:
+            InputError: No picture can have given these bytes.
+        """
+
+    def decode_many(self, payloads: Sequence[bytes], quality: int) -> Sequence[np.ndarray]:
+        """What `decode` gives for each; a coder that is faster at many together overrides it."""
+        return [self.decode(payload, quality) for payload in payloads]
+
+    def preview(self, picture: np.ndarray, quality: int) -> np.ndarray:
+        """What would be decoded; a coder that knows without encoding overrides this."""
+        return self.decode(self.encode(picture, quality), quality)
+
+
+class RatedCoder:
+    """A coder held to a rate; with a target, a payload says its own quality if it must."""
+
+    def __init__(self, coder: Coder, rate: RateConfig) -> None:
+        self.coder = coder
+        self.rate = rate
+        self._has_target = rate.target_bytes is not None or rate.target_psnr is not None
+        self._has_quality_byte = self._has_target and not coder.tells_quality
+        self._quality = rate.quality or MAX_QUALITY  # without a target; lossless coders ignore it
+        self.tables = coder.tables(self._quality)
+
+    def encode(self, picture: np.ndarray) -> bytes:
+        quality = self._search(picture) if self._has_target else self._quality
+        payload = self.coder.encode(picture, quality)
+        return bytes([quality]) + payload if self._has_quality_byte else payload
+
+    def decode(self, payload: bytes) -> np.ndarray:
+        return self.coder.decode(*self._open(payload))
+
+    def decode_many(self, payloads: Sequence[bytes]) -> list[np.ndarray]:
+        """What `decode` gives for each."""
+        opened = [self._open(payload) for payload in payloads]
+        pictures: dict[int, np.ndarray] = {}
+        for quality in {quality for _, quality in opened}:
+            same = [index for index, (_, other) in enumerate(opened) if other == quality]
+            decoded = self.coder.decode_many([opened[index][0] for index in same], quality)
+            pictures |= zip(same, decoded, strict=True)
+        return [pictures[index] for index in range(len(payloads))]
+
+    def _open(self, payload: bytes) -> tuple[bytes, int]:
+        """What the coder wrote, and at which quality."""
+        if not self._has_quality_byte:
+            return payload, self._quality
+        quality = payload[0] if payload else 0
+        if not MIN_QUALITY <= quality <= MAX_QUALITY:
+            raise InputError(
+                f"an exemplar must say a quality from {MIN_QUALITY} to {MAX_QUALITY}; got "
+                f"{quality}."
+            )
+        return payload[1:], quality
+
+    def _search(self, picture: np.ndarray) -> int:
+        if self.rate.target_bytes is not None:
+            room = self.rate.target_bytes - self._has_quality_byte
+            return highest_passing(lambda quality: len(self.coder.encode(picture, quality)) <= room)
+        return lowest_passing(partial(self._reaches_psnr, picture))
+
+    def _reaches_psnr(self, picture: np.ndarray, quality: int) -> bool:
+        assert self.rate.target_psnr is not None, "a target of bytes is searched for otherwise"
+        return psnr(picture, self.coder.preview(picture, quality)) >= self.rate.target_psnr
+
+
+class PictureCodec(Codec, Generic[ConfigT]):
+    """Stores whole images through a coder."""
+
+    config: ConfigT
+
+    def __init__(self, config: ConfigT, image_shape: Shape) -> None:
+        super().__init__(config, image_shape)
+        self.coder = RatedCoder(self.build_coder(), config)
+        self.tables = self.coder.tables
+
+    @abstractmethod
+    def build_coder(self) -> Coder:
+        """The coder for the pictures that this codec makes of images."""
+
+    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
+        return Exemplar(self.coder.encode(image))
+
+    def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, np.ndarray | None]:
+        return self.restore(self.coder.decode(exemplar.payload)), None
+
+    def decode_many(
+        self, exemplars: Sequence[Exemplar]
+    ) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        pictures = self.coder.decode_many([exemplar.payload for exemplar in exemplars])
+        return [(self.restore(picture), None) for picture in pictures]
+
+    def restore(self, picture: np.ndarray) -> np.ndarray:
+        """The image of which the coder got `picture`."""
+        return picture
+
+    def weaker(self) -> Self | None:
+        config = self.config.weaker()
+        return None if config is None else type(self)(config, self.image_shape)
+
+
+def pack_number(number: int) -> bytes:
+    """A number in groups of 7 bits, lowest first; the top bit says that another follows."""
+    groups = [number & 0x7F]
+    while number := number >> 7:
+        groups[-1] |= 0x80
+        groups.append(number & 0x7F)
+    return bytes(groups)
+
+
+def unpack_number(payload: bytes, max_bits: int) -> tuple[int, bytes]:
+    """The number at the start of a payload and what follows it.
+
+    Raises:
+        InputError: The number does not end, or has more than `max_bits` bits.
+    """
+    number = 0
+    for index, group in enumerate(payload[: -(-max_bits // 7)]):
+        number |= (group & 0x7F) << 7 * index
+        if group < 0x80 and number < 1 << max_bits:
+            return number, payload[index + 1 :]
+    raise InputError(f"an exemplar must begin with a number of at most {max_bits} bits.")

@@ -1,0 +1,1 @@
+"""A transform coder made for small pictures."""

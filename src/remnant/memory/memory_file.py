@@ -1,0 +1,198 @@
+"""The contents of a memory as arrays and metadata, and back with every doubt settled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from remnant.archives import Arrays, archive_digest
+from remnant.errors import InputError
+from remnant.memory.budget import MemoryConfig
+from remnant.memory.codecs import CodecConfig, build_codec
+from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.settings import Settings
+
+KIND, VERSION = "memory", 1
+_LENGTH_TYPES = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
+
+
+@dataclass(frozen=True)
+class StoredClass:
+    """What is kept of one class."""
+
+    name: str
+    exemplars: tuple[Exemplar, ...]  # best first
+
+
+class ArchiveHeader(Settings):
+    """What a memory file says in words; the exemplars are arrays beside it."""
+
+    config: MemoryConfig
+    image_shape: tuple[int, int, int]
+    seed: int
+    num_seen_classes: int = Field(ge=0)
+    names: tuple[str, ...]  # in label order
+    codec: CodecConfig | None = None  # of the exemplars, where it is weaker than the config's
+
+
+def pack(
+    header: ArchiveHeader, codec: Codec, classes: Mapping[int, StoredClass]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and metadata that hold `classes`; equal classes give equal arrays."""
+    kept = [classes[label] for label in sorted(classes)]
+    exemplars = [exemplar for stored in kept for exemplar in stored.exemplars]
+    arrays = {
+        "labels": np.array(sorted(classes), dtype=np.int64),
+        "counts": np.array([len(stored.exemplars) for stored in kept], dtype=np.int64),
+        "payload": _join([exemplar.payload for exemplar in exemplars]),
+    }
+    if codec.position_bytes:
+        arrays["positions"] = _join([exemplar.positions for exemplar in exemplars])
+    if codec.length_bytes:
+        lengths = [len(exemplar.payload) for exemplar in exemplars]
+        arrays["lengths"] = np.array(lengths, dtype=_LENGTH_TYPES[codec.length_bytes])
+    if codec.tables:
+        arrays["tables"] = np.frombuffer(codec.tables, dtype=np.uint8)
+    return arrays, header.model_dump(mode="json")
+
+
+def itemise(
+    header: ArchiveHeader, codec: Codec, classes: Mapping[int, StoredClass]
+) -> dict[str, Any]:
+    """Where the bytes of the file are, but for the few hundred of its container."""
+    exemplars = [exemplar for stored in classes.values() for exemplar in stored.exemplars]
+    names = len(json.dumps(header.names))
+    metadata = len(json.dumps(header.model_dump(mode="json"), sort_keys=True))
+    class_table = 2 * 8 * len(classes)  # a label and a count each
+    return {
+        "payload": sum(len(exemplar.payload) for exemplar in exemplars),
+        "positions": sum(len(exemplar.positions) for exemplar in exemplars),
+        "lengths": codec.length_bytes * len(exemplars),
+        "labels": 0,  # exemplars are grouped by class
+        "fixed": {
+            "names": names,
+            "header": metadata - names + class_table,
+            "tables": len(codec.tables),  # once for all exemplars
+        },
+    }
+
+
+def digest_of(arrays: Arrays, metadata: Any) -> str:
+    """The digest that the file with these contents has."""
+    return archive_digest({"format": KIND, "version": VERSION, "metadata": metadata}, arrays)
+
+
+def unpack(
+    arrays: Arrays, metadata: Any, source: str
+) -> tuple[ArchiveHeader, Codec, dict[int, StoredClass]]:
+    """The inverse of `pack`, for contents that anyone may have written.
+
+    Raises:
+        InputError: Something is missing, superfluous or impossible; `source` names it.
+    """
+    try:
+        header = _read_header(metadata)
+        codec = _read_codec(header)
+        labels, counts = _read_table(arrays, header, codec)
+        exemplars = _cut(arrays, codec, sum(counts))
+        ends = list(accumulate(counts))
+        classes = {
+            label: StoredClass(name, tuple(exemplars[end - count : end]))
+            for label, name, count, end in zip(labels, header.names, counts, ends, strict=True)
+        }
+        for stored in classes.values():
+            _check_exemplars(codec, stored)
+    except InputError as error:
+        raise InputError(
+            f"{source} does not hold a usable memory: {error} Restore it from a copy."
+        ) from None
+    return header, codec, classes
+
+
+def _read_header(metadata: Any) -> ArchiveHeader:
+    try:
+        return ArchiveHeader.model_validate(metadata)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "metadata"
+        raise InputError(f"{place}: {first['msg']}.") from None
+
+
+def _read_codec(header: ArchiveHeader) -> Codec:
+    """The codec of the exemplars: the config's, or one that the memory can have come down to."""
+    codec = build_codec(header.config.codec, header.image_shape)
+    if header.codec is None:
+        return codec
+    _require(header.config.when_full == "recode", "its codec must be that of its config")
+    for weaker in codec.weaker_forms():
+        if weaker.config == header.codec:
+            return weaker
+    raise InputError("its codec must be a weaker form of that of its config.")
+
+
+def _read_table(arrays: Arrays, header: ArchiveHeader, codec: Codec) -> tuple[list[int], list[int]]:
+    """Labels and counts as Python integers, which no hostile sum can overflow."""
+    expected: dict[str, np.dtype[Any]] = {"payload": np.dtype(np.uint8)}
+    expected["labels"] = expected["counts"] = np.dtype(np.int64)
+    if codec.position_bytes:
+        expected["positions"] = np.dtype(np.uint8)
+    if codec.length_bytes:
+        expected["lengths"] = _LENGTH_TYPES[codec.length_bytes]
+    if codec.tables:
+        expected["tables"] = np.dtype(np.uint8)
+    _require(set(arrays) == set(expected), f"it must have the arrays {', '.join(sorted(expected))}")
+    for name, dtype in expected.items():
+        is_right = arrays[name].dtype == dtype and arrays[name].ndim == 1
+        _require(is_right, f"{name} must be one row of {dtype}")
+    labels, counts = arrays["labels"].tolist(), arrays["counts"].tolist()
+    _require(labels == sorted({*labels}) and min(labels, default=0) >= 0, "labels must ascend")
+    _require(len(labels) == len(counts) == len(header.names), "classes and names must match")
+    _require(len(labels) <= header.num_seen_classes, "it must hold no more classes than were seen")
+    _require(min(counts, default=0) >= 0, "counts must not be negative")
+    is_shared = not codec.tables or arrays["tables"].tobytes() == codec.tables
+    _require(is_shared, "the shared tables must be those of its codec")
+    return labels, counts
+
+
+def _cut(arrays: Arrays, codec: Codec, num_exemplars: int) -> list[Exemplar]:
+    """The exemplars in order; sizes are compared before anything is made from them."""
+    if codec.payload_bytes is None:
+        lengths = arrays["lengths"].tolist()
+        _require(len(lengths) == num_exemplars, "every exemplar must have a length")
+        total = sum(lengths)
+    else:
+        lengths, total = None, num_exemplars * codec.payload_bytes
+    _require(arrays["payload"].size == total, f"the payload must have {total:,} bytes")
+    payload = arrays["payload"].tobytes()
+    step = codec.position_bytes
+    positions = arrays["positions"].tobytes() if step else b""
+    total = num_exemplars * step
+    _require(len(positions) == total, f"the positions must have {total:,} bytes")
+    sizes = [codec.payload_bytes or 0] * num_exemplars if lengths is None else lengths
+    return [
+        Exemplar(payload[end - size : end], positions[index * step : (index + 1) * step])
+        for index, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True))
+    ]
+
+
+def _check_exemplars(codec: Codec, stored: StoredClass) -> None:
+    for rank, exemplar in enumerate(stored.exemplars):
+        try:
+            codec.check(exemplar)
+        except InputError as error:
+            raise InputError(f"exemplar {rank} of class {stored.name!r}: {error}") from None
+
+
+def _join(parts: list[bytes]) -> np.ndarray:
+    return np.frombuffer(b"".join(parts), dtype=np.uint8)
+
+
+def _require(condition: bool, what_must_hold: str) -> None:
+    if not condition:
+        raise InputError(f"{what_must_hold}.")

@@ -1,0 +1,151 @@
+"""What methods and the trainer hand to one another: schedules, batches, players and phases.
+
+A *view* is float, channels first, normalised.
+
+Axes: B images of a batch, C channels, H height, W width, GH x GW patches of an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from remnant.images import ImageSet
+from remnant.settings import Settings
+
+
+class OptimizerConfig(Settings):
+    """An optimiser and how its learning rate moves over a phase."""
+
+    name: Literal["sgd", "adam", "adamw"] = "sgd"
+    lr: float = Field(gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)  # sgd only
+    betas: tuple[float, float] = (0.9, 0.999)  # adam and adamw only
+    weight_decay: float = Field(default=0.0, ge=0)
+    decay_norms_and_biases: bool = True
+    schedule: Literal["constant", "cosine", "steps"] = "constant"
+    milestones: tuple[float, ...] = ()  # epochs at which "steps" multiplies by gamma
+    gamma: float = Field(default=0.1, gt=0, le=1)
+    warmup_epochs: float = Field(default=0.0, ge=0)  # linear from warmup_lr to lr
+    warmup_lr: float = Field(default=0.0, ge=0)
+    min_lr: float = Field(default=0.0, ge=0)  # where "cosine" ends
+    clip_norm: float | None = Field(default=None, gt=0)  # of all gradients together
+    clip_value: float | None = Field(default=None, gt=0)  # of each gradient entry
+
+
+class Schedule(Settings):
+    """How long a phase lasts, how its batches are drawn, and what optimises it."""
+
+    epochs: int = Field(ge=1)
+    batch_size: int = Field(ge=1)  # over all processes
+    optimizer: OptimizerConfig
+    # "all": an epoch passes over new data and replay; "new": it has as many steps as the new
+    # data alone would need, so that methods and codecs compare at equal compute.
+    steps_from: Literal["all", "new"] = "all"
+    # "union": new data and replay shuffled together; "balanced": every class equally often.
+    sampling: Literal["union", "balanced"] = "union"
+    # Each image drawn is shown so many times in a row, augmented anew: repeated augmentation.
+    # Epochs stay as long, so that each shows so many times fewer images.
+    views_per_image: int = Field(default=1, ge=1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a loss sees. Rows are this process's share of the global batch."""
+
+    views: Tensor  # float [B, C, H, W], normalised
+    labels: Tensor  # int64 [B]
+    is_replay: Tensor  # bool [B]
+    is_known: Tensor | None  # bool [B, GH, GW]; None: all patches known
+    ids: Tensor  # int64 [B]; of the data set for new images, positions in the replay set for replay
+    step: int  # from 0 within the phase
+    num_steps: int  # of the phase
+    draw: Callable[..., Tensor]  # draw(name, *shape): uniform [B, *shape], a function of seed and
+    # step alone: one process and many see the same numbers for the same image
+
+    @property
+    def progress(self) -> float:
+        """0 at the first step of the phase, towards 1 at the last."""
+        return self.step / self.num_steps
+
+
+Terms = dict[str, Tensor]  # named scalar losses, already weighted; the trainer minimises their sum
+
+
+@dataclass(frozen=True)
+class Player:
+    """Parameters that move together: by one optimiser, on one loss.
+
+    Most phases have one. Adversaries are two with `every` apart; a meta step is a `loss` that
+    differentiates inside; projection is `on_gradients`, called between backward and step.
+    """
+
+    name: str
+    parameters: Sequence[nn.Parameter]
+    loss: Callable[[Batch], Terms]
+    optimizer: OptimizerConfig
+    every: int = 1  # moves at steps that this divides
+    on_gradients: Callable[[], None] | None = None
+    after_step: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of optimisation, stated as data: the trainer does the rest."""
+
+    name: str  # unique within its task
+    data: ImageSet
+    schedule: Schedule
+    players: tuple[Player, ...]
+    replay: ImageSet | None = None
+    # How often an image known in part is shown through its known patches alone; otherwise it
+    # counts as whole (a completed exemplar: whole, but only some of it is certain).
+    partial_view_ratio: float = 1.0
+    # Whether at a step, of so many, every image counts as whole all the same.
+    is_whole_step: Callable[[int, int], bool] | None = None
+    # The part of the schedule that this phase covers, where one is cut in several: first epoch and
+    # the one after the last. Learning rates go on as if it were whole.
+    epochs: tuple[int, int] | None = None
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        return [parameter for player in self.players for parameter in player.parameters]
+
+
+class Reader(Protocol):
+    """Read-only access to images for methods: no gradient, no augmentation, same on every rank."""
+
+    seed: int
+    mean: tuple[float, ...]  # of the data set, per channel, in [0, 1]
+    std: tuple[float, ...]
+
+    def generator(self, *purpose: str | int) -> torch.Generator:
+        """A generator for one purpose, the same at every run with this seed."""
+        ...
+
+    def images(self, images: ImageSet) -> Iterator[Tensor]:
+        """Test framing, in order, batch by batch, as uint8 [b, H, W, C]."""
+        ...
+
+    def apply(
+        self, function: Callable[[Tensor], Tensor], images: ImageSet, *, mirrored: bool = False
+    ) -> Tensor:
+        """`function` of the normalised views of all images, in order, on the CPU: [N, ...].
+
+        Runs in evaluation mode without gradient, shared among processes. `mirrored` flips the
+        views left to right.
+        """
+        ...
+
+    def views(self, images: Tensor) -> Tensor:
+        """uint8 [n, H, W, C] -> normalised float [n, C, H, W] on the training device."""
+        ...
+
+    def to_images(self, views: Tensor) -> Tensor:
+        """The inverse of `views`, rounded and clipped: uint8 [n, H, W, C] on the CPU."""
+        ...

@@ -1,0 +1,1 @@
+"""What a run or a budget will take, before anything is trained."""

@@ -1,0 +1,70 @@
+"""The arithmetic of a method, per image.
+
+FLOPs count 2 per multiply-add of every convolution and matrix product, attention included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from remnant.methods import Method
+from remnant.phases import Batch
+
+_COUNTED_IMAGES = 2
+
+
+def count_flops(work: Callable[[], object]) -> int:
+    """All arithmetic that `work` does with tensors."""
+    # The fused attention of CPUs is not counted, so attention is spelt out.
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        work()
+    return counter.get_total_flops()
+
+
+def predict_flops(method: Method, image_shape: tuple[int, int, int]) -> int:
+    """Arithmetic of one prediction, per image."""
+    device = next(method.parameters()).device
+    views = torch.zeros(_COUNTED_IMAGES, *_channels_first(image_shape), device=device)
+    was_training = method.training
+    method.eval()
+    with torch.no_grad():
+        flops = count_flops(lambda: method.predict(views))
+    method.train(was_training)
+    return flops // _COUNTED_IMAGES
+
+
+def train_flops(method: Method, image_shape: tuple[int, int, int], num_classes: int) -> int:
+    """Arithmetic of one training step, per image: forward and backward of every loss term."""
+    batch = batch_of_noise(_COUNTED_IMAGES, image_shape, num_classes)
+    method.train()
+
+    def step() -> None:
+        torch.stack([term.float() for term in method.loss(batch).values()]).sum().backward()
+
+    flops = count_flops(step)
+    method.zero_grad(set_to_none=True)
+    return flops // _COUNTED_IMAGES
+
+
+def batch_of_noise(size: int, image_shape: tuple[int, int, int], num_classes: int) -> Batch:
+    """A batch of the right shapes, for counting and timing."""
+    chance = torch.Generator().manual_seed(0)
+    return Batch(
+        views=torch.randn(size, *_channels_first(image_shape), generator=chance),
+        labels=torch.arange(size) % num_classes,
+        is_replay=torch.zeros(size, dtype=torch.bool),
+        is_known=None,
+        ids=torch.arange(size),
+        step=0,
+        num_steps=1,
+        draw=lambda _, *shape: torch.rand(size, *shape, generator=chance),
+    )
+
+
+def _channels_first(image_shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    height, width, channels = image_shape
+    return channels, height, width

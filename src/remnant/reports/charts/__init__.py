@@ -1,0 +1,1 @@
+"""Charts as SVG, drawn from run folders."""

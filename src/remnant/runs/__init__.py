@@ -1,0 +1,1 @@
+"""Runs: the loop over tasks, the run folder, and several runs at once."""

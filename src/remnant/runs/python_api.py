@@ -1,0 +1,47 @@
+"""The Python entry to a run: `remnant.run("digits-er", out="runs/first")`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from remnant.config import RunConfig, override
+from remnant.planning.run_estimate import images_per_task
+from remnant.recipes import load_recipe
+from remnant.runs.experiment import check_plan
+from remnant.runs.experiment import run as carry_out
+from remnant.terminal.progress import watch
+
+
+def run(
+    config: RunConfig | str | Path,
+    out: str | Path | None = None,
+    *,
+    settings: dict[str, Any] | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Carry out a run and return what its result.json says.
+
+    Args:
+        config: A config, the name of a recipe, or the path of a config.json.
+        out: A new or empty folder; by default `runs/<recipe>`.
+        settings: Changes to the config, keys as in config.json: `{"method.first.epochs": 3}`.
+        progress: Show a bar (or a line per epoch) on standard error.
+
+    Raises:
+        InputError: Something in the config or the data cannot be used.
+    """
+    resolved = config if isinstance(config, RunConfig) else load_recipe(str(config))
+    resolved = override(resolved, _plain(settings or {}))
+    folder = Path(out) if out is not None else Path("runs") / resolved.recipe
+    check_plan(resolved)
+    if not progress:
+        return carry_out(resolved, folder)
+    with watch(images_per_task(resolved)) as watcher:
+        return carry_out(resolved, folder, watchers=(watcher,))
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as JSON has them, paths as text."""
+    return json.loads(json.dumps(settings, default=str))

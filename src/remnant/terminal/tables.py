@@ -1,0 +1,193 @@
+"""Tables and lines for a terminal of 80 columns or more; nothing here prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from rich.table import Table
+
+from remnant.reports import terminal_rows
+from remnant.reports.codec_page import FRONT_MEANING
+from remnant.reports.groups import read_groups
+from remnant.reports.result_tables import comparison_table
+from remnant.reports.units import decibels_text
+
+Rows = list[dict[str, Any]]
+_WIDTH_FOR_MEANINGS = 110  # in fewer columns an explanation of every number crowds out the numbers
+_VERBS = ("encode", "decode")
+_SWEEP_COLUMNS = ("Method", "Avg", "Last", "F", "Runs")
+
+
+def table_of(rows: Rows) -> Table:
+    """One line per row; the first column, which holds the names, is never cut."""
+    words = {True: "yes", False: "no"}
+    table = Table(*rows[0], box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for row in rows:
+        table.add_row(*(words[one] if isinstance(one, bool) else str(one) for one in row.values()))
+    return table
+
+
+def recipe_lines(rows: Rows, width: int) -> Iterator[str]:
+    """Recipes under what they have in common."""
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        groups.setdefault(row["about"], []).append(row["name"])
+    for about, names in groups.items():
+        yield from wrap(about, max(40, width))
+        for line in wrap("  ".join(names), max(40, width) - 2, break_on_hyphens=False):
+            yield f"  {line}"
+
+
+def dataset_rows(rows: Rows) -> Rows:
+    """What a terminal has room for of `list_datasets`."""
+    return [
+        {
+            "name": row["name"],
+            "classes": row["classes"] or "?",
+            "px": row["image_size"],
+            "train/class": row["train_per_class"] or "?",
+            "test/class": row["test_per_class"] or "?",
+            "here": row["present"],
+            "from": _describe_source(row),
+        }
+        for row in rows
+    ]
+
+
+def _describe_source(row: dict[str, Any]) -> str:
+    if row["download_bytes"]:
+        return f"{row['download_bytes'] / (1 << 20):.0f} MiB download"
+    return "image-net.org" if "image-net.org" in row["source"] else row["source"]
+
+
+def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
+    """What `remnant show` tells below the config."""
+    flops = plan["flops_per_image"]
+    yield f"tasks        {_describe_sizes(plan['task_sizes'])}"
+    yield f"parameters   {plan['parameters']:,} after the last task"
+    yield (
+        f"arithmetic   {flops['train'] / 1e9:.3f} GFLOP per training image, "
+        f"{flops['predict'] / 1e9:.3f} per prediction"
+    )
+    yield (
+        f"whole run    {plan['train_images']:,} training images, "
+        f"{plan['train_flops'] / 1e12:,.2f} TFLOP"
+    )
+    if not plan["memory_plan"]:
+        yield "memory       none"
+    label = "memory"
+    tasks = enumerate(plan["memory_plan"], start=1)
+    for _, group in groupby(tasks, key=lambda item: item[1]["exemplars_per_class"]):
+        yield f"{label:12s} {_describe_memory(list(group))}"
+        label = ""
+
+
+def _describe_sizes(sizes: list[int]) -> str:
+    if len(set(sizes)) == 1:
+        return f"{len(sizes)} of {sizes[0]} classes"
+    return f"{len(sizes)} of {', '.join(str(size) for size in sizes)} classes"
+
+
+def _describe_memory(tasks: list[tuple[int, dict[str, Any]]]) -> str:
+    """What the memory holds after consecutive tasks that leave equally many exemplars."""
+    (first, _), (last, row) = tasks[0], tasks[-1]
+    when = f"after task {first}" + (f" to {last}" if last > first else "")
+    if row["exemplars_per_class"] is None:
+        return f"{when}: as many as their sizes allow in {row['budget_bytes']:,} bytes"
+    each = f"{row['exemplars_per_class']:,} per class of {row['bytes_per_exemplar']:,} bytes"
+    total = f"{row['total_bytes']:,} of {row['budget_bytes']:,} bytes"
+    return f"{when}: {each}" + (f", {total} in the end" if last > first else f", {total}")
+
+
+def codec_table(plan: dict[str, Any]) -> Table:
+    """What `remnant plan` measured: a line per setting, the front marked."""
+    table = Table("", "setting", box=None, pad_edge=False, collapse_padding=True)
+    for title in ("bytes", "per class", "PSNR", "pixels", "encode", "decode"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in plan["rows"]:
+        table.add_row(
+            "*" if row["is_on_front"] else "",
+            row["label"],
+            f"{row['bytes_per_exemplar']:,.1f}",
+            f"{row['exemplars_per_class']:,}",
+            decibels_text(row["psnr"]),
+            f"{100 * row['stored_ratio']:.0f} %",
+            f"{row['encode_microseconds']:,.0f} µs",
+            f"{row['decode_microseconds']:,.0f} µs",
+        )
+    return table
+
+
+def codec_lines(plan: dict[str, Any], width: int) -> Iterator[str]:
+    """What is to be known of the table of `codec_table`."""
+    shape = " x ".join(str(length) for length in plan["image_shape"])
+    for paragraph in (
+        f"{plan['sample']:,} training images of {plan['dataset']}, {shape}; "
+        f"{plan['budget']['bytes_per_class']:,} bytes for each of {plan['num_classes']:,} classes, "
+        f"which have {plan['images_per_class']:,} images to choose from.",
+        "Bytes include positions and lengths; PSNR, in dB, is over the stored pixels; times are "
+        "of one processor core, per exemplar.",
+        FRONT_MEANING,
+        *(f"Left out: {label}. {reason}" for label, reason in plan["skipped"].items()),
+    ):
+        yield from wrap(paragraph, max(40, width))
+
+
+def result_table(folder: Path, width: int) -> Table:
+    """The numbers of a run, explained where there is room."""
+    _, rows = terminal_rows(folder)
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value, meaning in rows:
+        table.add_row(name, value, *([f"[dim]{meaning}"] if width >= _WIDTH_FOR_MEANINGS else []))
+    return table
+
+
+def sweep_table(folder: Path) -> Table:
+    """Mean and deviation over the runs in a folder."""
+    compared = comparison_table(read_groups([folder])[0])
+    wanted = [compared.headers.index(name) for name in _SWEEP_COLUMNS]
+    table = Table(*_SWEEP_COLUMNS, box=None, pad_edge=False)
+    for row in compared.rows:
+        table.add_row(*(row[index] for index in wanted))
+    return table
+
+
+def bench_lines(figures: dict[str, Any]) -> Iterator[str]:
+    """What `remnant bench` found, in words."""
+    yield f"matrix product   {figures['gemm_gflops']:.0f} GFLOP/s on {figures['threads']} threads"
+    for name, label in (
+        ("step_paper", "step, paper size"),
+        ("step_mini", "step, mini size"),
+        ("resnet32", "step, ResNet-32"),
+        ("resnet18", "step, ResNet-18"),
+    ):
+        step = figures[name]
+        line = (
+            f"{label:16s} {step['images_per_second']:.0f} images/s, "
+            f"{step['gflop_per_image']:.2f} GFLOP per image, "
+            f"{step['fraction_of_gemm']:.2f} of the matrix product's rate"
+        )
+        if "speedup_over_literal" in step:
+            line += f", {step['speedup_over_literal']:.2f} times the literal step"
+        yield line
+    memory = figures["step_paper"]
+    yield (
+        f"memory           {memory['peak_memory_bytes'] / 1e6:,.0f} MB for the tensors of a step "
+        f"at paper size, {memory['peak_memory_over_literal']:.2f} of the literal step's"
+    )
+    for name in ("predict", "complete", "augment"):
+        yield f"{name:16s} {figures[f'{name}_images_per_second']:,.0f} images/s"
+    for name, codec in figures["codecs"].items():
+        encode, decode = (f"{codec[f'{verb}_exemplars_per_second']:,.0f}" for verb in _VERBS)
+        yield f"{name:16s} {encode} exemplars/s to encode, {decode} to decode"
+    checkpoint = figures["checkpoint"]
+    yield (
+        f"checkpoint       {checkpoint['seconds']:.2f} s for {checkpoint['megabytes']:.0f} MB, "
+        f"{checkpoint['megabytes_per_second']:,.0f} MB/s"
+    )
+    yield f"around the step  {100 * figures['overhead_fraction']:.1f} % of training time"

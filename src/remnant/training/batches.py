@@ -1,0 +1,219 @@
+"""From a phase's image sets to the batches of its steps, on the training device.
+
+The global batch of a step, its augmentation and every number a loss draws depend on seed and step
+alone; a process takes its rows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from remnant.images import ImageSet
+from remnant.phases import Batch, Phase
+from remnant.randomness import derive_seed, generator
+from remnant.training.sampling import Sampler
+from remnant.views.augment import AugmentConfig, train_views
+
+_BATCHES_AHEAD = 3  # where reading takes long, or copying does
+
+
+@dataclass(frozen=True)
+class Look:
+    """How images become views: fixed for a run."""
+
+    augment: AugmentConfig
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Images of one step before augmentation."""
+
+    images: Tensor  # uint8 [n, H, W, C]
+    labels: Tensor
+    ids: Tensor
+    is_replay: Tensor
+    is_known: Tensor | None
+
+    def pin(self) -> Rows:
+        """The same in memory that a device can copy from while it computes."""
+        return Rows(
+            self.images.pin_memory(),
+            self.labels.pin_memory(),
+            self.ids,  # stay on the CPU
+            self.is_replay.pin_memory(),
+            None if self.is_known is None else self.is_known.pin_memory(),
+        )
+
+
+class Feeder:
+    """The batches of one phase.
+
+    Args:
+        has_pinned_memory: Rows are read ahead, and put where `device` copies from unattended.
+    """
+
+    def __init__(
+        self,
+        phase: Phase,
+        look: Look,
+        seed: int,
+        device: torch.device,
+        *,
+        has_pinned_memory: bool = False,
+    ) -> None:
+        self._sets = [phase.data] if phase.replay is None else [phase.data, phase.replay]
+        labels = torch.cat([part.labels for part in self._sets])
+        self.sampler = Sampler(
+            labels, len(phase.data), phase.schedule, derive_seed(seed, "sampling")
+        )
+        self._partial_view_ratio = phase.partial_view_ratio
+        self._is_whole_step = phase.is_whole_step
+        self._look = look
+        self._seed = seed
+        self._device = device
+        self._has_pinned_memory = has_pinned_memory
+
+    def batches(
+        self, steps: range, parts: range, num_parts: int
+    ) -> Generator[list[Batch], None, None]:
+        """For every step: the given parts of the global batch, in order."""
+        bounds = partial(self._bounds, parts=parts, num_parts=num_parts)
+        with closing(self._read_ahead(steps, bounds)) as read:
+            for step, rows in zip(steps, read, strict=True):
+                first = bounds(step)[0]
+                yield [
+                    self._make(rows, step, first, slice(low, high))
+                    for low, high in pairwise(bounds(step))
+                ]
+
+    def _bounds(self, step: int, parts: range, num_parts: int) -> list[int]:
+        """Where each of the parts begins in the global batch, and where the last one ends."""
+        size = self.sampler.batch_size(step)
+        return [part * size // num_parts for part in (*parts, parts.stop)]
+
+    def _read_ahead(
+        self, steps: range, bounds: Callable[[int], list[int]]
+    ) -> Generator[Rows, None, None]:
+        def read(step: int) -> Rows:
+            rows = self._read(step, slice(bounds(step)[0], bounds(step)[-1]))
+            return rows.pin() if self._has_pinned_memory else rows
+
+        is_lazy = any(part.images.is_lazy for part in self._sets)
+        if not is_lazy and not self._has_pinned_memory:
+            yield from map(read, steps)
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="remnant-feed") as pool:
+            waiting: list[Future[Rows]] = []
+            try:
+                for step in steps:
+                    waiting.append(pool.submit(read, step))
+                    if len(waiting) > _BATCHES_AHEAD:
+                        yield waiting.pop(0).result()
+                while waiting:
+                    yield waiting.pop(0).result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _read(self, step: int, rows: slice) -> Rows:
+        """Some rows of a step's global batch: no process decodes what another one trains on."""
+        positions = self.sampler.positions(step)[rows]
+        known = known_patches(self._sets, positions)
+        if known is not None:
+            known |= self._is_shown_whole(step, rows)[:, None, None]
+        draws = None
+        if self._look.augment.crops_on_read:
+            draws = self._draw(step, rows, "crop", 4)
+        return read_rows(self._sets, positions, known, draws)
+
+    def _is_shown_whole(self, step: int, rows: slice) -> Tensor:
+        """Which rows count as whole whatever is known of them: bool [n]."""
+        chance = self._draw(step, rows, "partial view")
+        if self._is_whole_step is not None and self._is_whole_step(step, self.sampler.num_steps):
+            return torch.ones_like(chance, dtype=torch.bool)
+        return chance >= self._partial_view_ratio
+
+    def _make(self, read: Rows, step: int, first: int, rows: slice) -> Batch:
+        """A batch of the global `rows`, out of what was read from row `first` on."""
+        here = slice(rows.start - first, rows.stop - first)
+        move = partial(torch.Tensor.to, device=self._device, non_blocking=True)
+        known = None if read.is_known is None else move(read.is_known[here])
+        draws = move(self._draw(step, rows, "augment", self._look.augment.num_draws))
+        views, known = train_views(
+            move(read.images[here]),
+            known,
+            draws,
+            self._look.augment,
+            self._look.mean,
+            self._look.std,
+        )
+        return Batch(
+            views=views,
+            labels=move(read.labels[here]),
+            is_replay=move(read.is_replay[here]),
+            is_known=known,
+            ids=read.ids[here],
+            step=step,
+            num_steps=self.sampler.num_steps,
+            draw=lambda name, *shape: move(self._draw(step, rows, f"loss {name}", *shape)),
+        )
+
+    def _draw(self, step: int, rows: slice, name: str, *shape: int) -> Tensor:
+        size = self.sampler.batch_size(step)
+        return torch.rand(size, *shape, generator=generator(self._seed, name, step))[rows]
+
+
+def known_patches(sets: list[ImageSet], positions: Tensor) -> Tensor | None:
+    """Which patches are known at `positions` of the joined sets; None where all always are."""
+    grid = next((part.is_known.shape[1:] for part in sets if part.is_known is not None), None)
+    if grid is None:
+        return None
+    known = torch.ones(len(positions), *grid, dtype=torch.bool)
+    for part, rows, places in _split(sets, positions):
+        if part.is_known is not None:
+            known[rows] = part.is_known[places]
+    return known
+
+
+def read_rows(
+    sets: list[ImageSet], positions: Tensor, known: Tensor | None, draws: Tensor | None
+) -> Rows:
+    """Rows of several sets as if they stood one after the other.
+
+    Images of which only some patches count are read as they are: a crop would tear the patches.
+    """
+    size = len(positions)
+    images = torch.empty(size, *sets[0].images.shape, dtype=torch.uint8)
+    labels = torch.empty(size, dtype=torch.int64)
+    ids = torch.empty(size, dtype=torch.int64)
+    is_replay = torch.zeros(size, dtype=torch.bool)
+    is_whole = torch.ones(size, dtype=torch.bool) if known is None else known.flatten(1).all(1)
+    for part, rows, places in _split(sets, positions):
+        labels[rows], ids[rows] = part.labels[places], part.ids[places]
+        is_replay[rows] = part is not sets[0]
+        if draws is None:
+            images[rows] = part.images.read(places)
+            continue
+        whole, torn = is_whole[rows], ~is_whole[rows]
+        images[rows[whole]] = part.images.read(places[whole], draws[rows[whole]])
+        images[rows[torn]] = part.images.read(places[torn])
+    return Rows(images, labels, ids, is_replay, known)
+
+
+def _split(sets: list[ImageSet], positions: Tensor) -> Iterator[tuple[ImageSet, Tensor, Tensor]]:
+    """For each set: the rows of the batch that come from it, and their places in it."""
+    first = 0
+    for part in sets:
+        rows = torch.nonzero((positions >= first) & (positions < first + len(part))).flatten()
+        if len(rows):
+            yield part, rows, positions[rows] - first
+        first += len(part)

@@ -1,0 +1,1 @@
+"""uint8 images to normalised float views, and back."""

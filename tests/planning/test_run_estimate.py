@@ -1,0 +1,108 @@
+"""Claims about what is told before a run starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from remnant.config import override
+from remnant.planning.run_estimate import estimate, images_per_task
+from remnant.recipes import load_recipe
+from remnant.runs import experiment
+from remnant.training.trainer import StepReport
+from tests.support.command_line import Command, tiny_config
+
+
+class CountImages:
+    """Counts the images of each task, and leaves when there is no more to count."""
+
+    def __init__(self, num_tasks: int) -> None:
+        self.per_task = [0] * num_tasks
+
+    def on_step(self, report: StepReport) -> None:
+        self.per_task[report.task] += report.images
+        if report.task + 1 == len(self.per_task) and report.step + 1 == report.num_steps:
+            raise KeyboardInterrupt
+
+
+def test_show_tells_parameters_memory_and_arithmetic(command: Command) -> None:
+    shown = json.loads(command("show", "digits-er", "--json").out)
+    assert {
+        "config",
+        "parameters",
+        "memory_plan",
+        "flops_per_image",
+        "train_images",
+        "train_flops",
+    } <= set(shown)
+    # 20 images of 3,072 bytes per class, two classes more after each task.
+    assert [row["exemplars_per_class"] for row in shown["memory_plan"]] == [20] * 5
+    assert [row["total_bytes"] for row in shown["memory_plan"]] == [
+        20 * 3_072 * seen for seen in (2, 4, 6, 8, 10)
+    ]
+    assert shown["train_flops"] == shown["train_images"] * shown["flops_per_image"]["train"]
+
+
+def resnet8_forward(size: int, num_classes: int) -> tuple[int, int]:
+    """FLOPs of one image by hand: all of them, and those of the first convolution.
+
+    Three stages of 16, 32 and 64 channels with two 3x3 convolutions each; the second and third
+    halve the side. Shortcuts pad and cost nothing.
+    """
+    first = 2 * size**2 * 16 * 3 * 9
+    total = first + 2 * (2 * size**2 * 16 * 16 * 9)
+    total += 2 * (size // 2) ** 2 * 9 * (32 * 16 + 32 * 32)
+    total += 2 * (size // 4) ** 2 * 9 * (64 * 32 + 64 * 64)
+    return total + 2 * 64 * num_classes, first
+
+
+def test_arithmetic_equals_that_counted_by_hand() -> None:
+    flops = estimate(load_recipe("digits-er"))["flops_per_image"]
+    forward, first = resnet8_forward(32, num_classes=2)
+    assert flops["predict"] == forward
+    # Backward is twice forward, but nobody asks for the gradient of the image itself.
+    assert flops["train"] == 3 * forward - first
+
+
+def test_parameters_are_those_after_the_last_task() -> None:
+    for recipe in ("digits-er", "digits-finetune"):
+        plan = estimate(load_recipe(recipe))
+        fewer = estimate(
+            override(load_recipe(recipe), {"stream.num_classes": 2, "stream.num_tasks": 1})
+        )
+        assert plan["parameters"] - fewer["parameters"] == 8 * (64 + 1)
+
+
+def test_a_network_that_grows_takes_more_with_every_task() -> None:
+    config = load_recipe("digits-expandable")
+    alone = override(config, {"stream.num_classes": 2, "stream.num_tasks": 1})
+    plan, first = estimate(config), estimate(alone)["flops_per_image"]
+    assert plan["flops_per_image"] == first
+    # Old extractors only predict. The classifier, of a few hundred products, is left out by hand.
+    by_hand = sum(
+        images * (first["train"] + task * first["predict"])
+        for task, images in enumerate(plan["train_images_per_task"])
+    )
+    assert plan["train_flops"] == pytest.approx(by_hand, rel=1e-3)
+
+
+@pytest.mark.parametrize("steps_from", ["all", "new"])
+def test_images_of_a_run_are_foreseen(tmp_path: Path, steps_from: str) -> None:
+    config = tiny_config(method__first__epochs=2, method__first__steps_from=f'"{steps_from}"')
+    counter = CountImages(num_tasks=2)
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(config, tmp_path / "run", watchers=(counter,))
+    assert images_per_task(config) == counter.per_task
+    assert estimate(config)["train_images"] == sum(counter.per_task)
+
+
+def test_images_of_a_method_without_memory_are_those_of_every_task() -> None:
+    config = tiny_config("digits-finetune", method__first__epochs=3)
+    assert images_per_task(config) == [2 * 6 * 3, 2 * 6 * 3]
+
+
+def test_later_tasks_go_by_their_own_schedule() -> None:
+    config = override(tiny_config("digits-finetune"), {"method.later.epochs": 5})
+    assert images_per_task(config) == [2 * 6 * 1, 2 * 6 * 5]

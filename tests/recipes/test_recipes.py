@@ -1,0 +1,138 @@
+"""Claims about every recipe, without running it; and one run on a generated Tiny-ImageNet."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import remnant
+from remnant.config import RunConfig
+from remnant.data import DATASETS
+from remnant.methods import METHODS
+from remnant.phases import Schedule
+from remnant.planning.run_estimate import estimate
+from remnant.recipes import RECIPES, describe_recipe, load_recipe
+from tests.support.command_line import TINY
+
+SCALES = ("mini",)
+FAR = [name for name in RECIPES if name != "demo"]
+MINI = [name for name in RECIPES if "-mini-" in name]
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_names_say_dataset_scale_method_variant_and_tasks(name: str) -> None:
+    config = load_recipe(name)
+    tasks = len(estimate_sizes(config))
+    pattern = (
+        f"{config.data.dataset}(-({'|'.join(SCALES)}))?-{config.method.name}"
+        r"(-[a-z]+\w*(-[a-z]+\w*)*)?(-(?P<tasks>\d+))?"
+    )
+    match = re.fullmatch(pattern, name)
+    assert match, pattern
+    assert match["tasks"] in (None, str(tasks))
+    assert config.recipe == name
+
+
+def test_the_demo_is_named_after_what_it_is_for() -> None:
+    assert load_recipe("demo").recipe == "demo"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_its_small_recipes(method: str) -> None:
+    assert {f"digits-{method}", f"cifar100-mini-{method}", f"tiny-imagenet-mini-{method}"} <= set(
+        RECIPES
+    )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_says_what_it_is(name: str) -> None:
+    assert describe_recipe(name).endswith(".")
+
+
+@pytest.mark.parametrize("name", MINI)
+def test_the_mini_protocol_holds(name: str) -> None:
+    config = load_recipe(name)
+    is_joint = config.method.name == "joint"
+    assert estimate_sizes(config) == ([10] if is_joint else [2] * 5)
+    assert config.stream.order == "default"
+    assert (config.data.image_size, config.data.images_per_class) == (32, None)
+    assert config.data.holdout_ratio == 0
+    if METHODS[config.method.name].uses_memory:
+        assert config.memory is not None
+        assert config.memory.budget == "60KiB/class"
+        assert config.memory.count_overhead
+    for schedule in (config.method.first, config.method.later):
+        if isinstance(schedule, Schedule):
+            assert (schedule.epochs, schedule.batch_size, schedule.steps_from) == (30, 64, "new")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_can_be_shown_without_data(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REMNANT_DATA", str(tmp_path))
+    # Counting the arithmetic at 224 px takes seconds and is not what is claimed here.
+    monkeypatch.setattr("remnant.planning.run_estimate.train_flops", lambda *_: 3)
+    monkeypatch.setattr("remnant.planning.run_estimate.predict_flops", lambda *_: 1)
+    config = load_recipe(name)
+    plan = estimate(config)
+    known = DATASETS[config.data.dataset]
+    assert sum(plan["task_sizes"]) in (10, known.num_classes)
+    assert plan["train_flops"] == 3 * plan["train_images"] > 0
+    assert len(plan["memory_plan"]) == (len(plan["task_sizes"]) if config.memory else 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("cifar100-expandable-10", 112.20),
+        ("cifar100-expandable-20", 224.40),
+        ("cifar100-expandable-50", 561.00),
+        ("imagenet-subset-expandable-10", 112.27),  # printed for CIFAR-100 too
+    ],
+)
+def test_growing_networks_have_their_published_sizes(
+    name: str, millions: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remnant.planning.run_estimate.train_flops", lambda *_: 3)
+    monkeypatch.setattr("remnant.planning.run_estimate.predict_flops", lambda *_: 1)
+    assert estimate(load_recipe(name))["parameters"] / 1e6 == pytest.approx(millions, abs=0.01)
+
+
+def estimate_sizes(config: RunConfig) -> list[int]:
+    from remnant.runs.experiment import check_plan
+
+    return [len(task) for task in check_plan(config)]
+
+
+def write_tiny_imagenet(root: Path, num_classes: int = 200, num_train: int = 2) -> None:
+    """The release's layout with two training images and one test image of every class."""
+    folder = root / "tiny-imagenet-200"
+    (folder / "val" / "images").mkdir(parents=True)
+    wnids = [f"n{index:08d}" for index in range(num_classes)]
+    rows = []
+    for index, wnid in enumerate(wnids):
+        picture = Image.new("RGB", (64, 64), (index, 20 * (index % 10), 0))
+        inner = folder / "train" / wnid / "images"
+        inner.mkdir(parents=True)
+        for number in range(num_train):
+            picture.save(inner / f"{wnid}_{number}.JPEG")
+        picture.save(folder / "val" / "images" / f"val_{index}.JPEG")
+        rows.append(f"val_{index}.JPEG\t{wnid}\t0\t0\t62\t62\n")
+    (folder / "val" / "val_annotations.txt").write_text("".join(rows))
+    (folder / "wnids.txt").write_text("\n".join(wnids))
+
+
+def test_a_tiny_imagenet_recipe_runs_on_a_miniature(tmp_path: Path) -> None:
+    write_tiny_imagenet(tmp_path)
+    settings = {key: value for key, value in TINY.items() if key.startswith(("method", "training"))}
+    settings |= {"data.root": tmp_path, "method.backbone.name": "resnet8"}
+    result = remnant.run(
+        "tiny-imagenet-mini-er", tmp_path / "run", settings=settings, progress=False
+    )
+    assert result["task_sizes"] == [2] * 5
+    assert result["memory"]["exemplars_per_class"] == [2] * 10
+    assert result["class_names"] == [f"n{index:08d}" for index in range(10)]

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remnant.errors import InputError
+from remnant.reports import latex_table, markdown_table, terminal_rows
+from remnant.reports.groups import differing_settings, read_groups
+from remnant.reports.result_tables import Table, to_latex, to_markdown
+from remnant.reports.units import bytes_text, count_text, percent_text, seconds_text
+from tests.support.run_folders import WriteRun
+
+
+def test_runs_that_differ_in_seed_order_and_paths_form_one_group(write_run: WriteRun) -> None:
+    lasts = [70.0, 74.0, 81.0]
+    folders = [
+        write_run(f"{name}/run", seed=seed, order=order, accuracies=[90.0, 80.0, last])
+        for name, seed, order, last in zip("abc", (0, 1, 0), ("x", "x", "y"), lasts, strict=True)
+    ]
+    (group,), unfinished = read_groups(folders)
+    spread = group.spread(lambda run: run.result.last_accuracy)
+    assert spread is not None
+    assert unfinished == []
+    assert (spread.mean, spread.count) == (75.0, 3)
+    assert spread.deviation == pytest.approx(statistics.stdev(lasts))
+    assert not group.has_twins
+
+
+def test_runs_that_differ_in_a_setting_stay_apart_and_are_named_by_it(write_run: WriteRun) -> None:
+    folders = [write_run(f"run-{n}", settings={"training": {"epochs": n}}) for n in (5, 6)]
+    groups, _ = read_groups(folders)
+    assert [group.label for group in groups] == ["er (training.epochs=5)", "er (training.epochs=6)"]
+    assert differing_settings(groups) == {"training.epochs": ["5", "6"]}
+
+
+def test_groups_of_one_method_are_named_by_their_recipes_where_these_differ(
+    write_run: WriteRun,
+) -> None:
+    folders = [
+        write_run(name, settings={"training": name}, result={"recipe": f"digits-er-{name}"})
+        for name in ("short", "long")
+    ]
+    labels = [group.label for group in read_groups(folders)[0]]
+    assert labels == ["digits-er-short", "digits-er-long"]
+
+
+def test_a_single_run_has_no_deviation(write_run: WriteRun) -> None:
+    assert "±" not in markdown_table([write_run("run")])
+
+
+def test_a_repeated_seed_is_noticed(write_run: WriteRun) -> None:
+    (group,), _ = read_groups([write_run("a"), write_run("b")])
+    assert group.has_twins
+
+
+def test_unfinished_runs_stay_out_of_the_means(write_run: WriteRun) -> None:
+    finished, cut = write_run("a"), write_run("b", seed=1, num_done=2)
+    groups, unfinished = read_groups([finished, cut])
+    assert [len(group.runs) for group in groups] == [1]
+    assert [run.path for run in unfinished] == [cut]
+    with pytest.raises(InputError, match="remnant resume"):
+        read_groups([cut])
+
+
+def test_the_tables_hold_mean_deviation_and_memory(write_run: WriteRun) -> None:
+    write_run("er/0", accuracies=[90.0, 80.0, 70.0])
+    write_run("er/1", accuracies=[90.0, 80.0, 74.0], seed=1)
+    write_run("finetune", method="finetune", with_memory=False)
+    root = write_run("joint", method="joint").parent
+    rows = markdown_table([root]).splitlines()
+    assert rows[0].startswith("| Method | Dataset | Memory | Avg | Last | F | Top-5 |")
+    assert "| er | digits | raw, 60KiB/class | 80.67 ± 0.94 | 72.00 ± 2.83 |" in rows[2]
+    assert rows[2].endswith("| 464 k | 140 M | 366,000 | 20 | 812 | 75 | 2 |")
+    assert "| finetune | digits | none |" in rows[3]
+    assert "72.00 $\\pm$ 2.83 &" in latex_table([root])
+
+
+cells = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=8)
+
+
+@given(st.lists(st.lists(cells, min_size=3, max_size=3), max_size=4))
+def test_no_text_breaks_a_table(rows: list[list[str]]) -> None:
+    table = Table(["a", "b", "c"], rows, first_number=1)
+    for line in to_markdown(table).split("\n")[:-1]:
+        assert line.replace("\\|", "").count("|") == 4
+    for line in to_latex(table).split("\n")[4 : 4 + len(rows)]:
+        assert line.replace(r"\&", "").count("&") == 2
+
+
+def test_latex_signs_are_escaped() -> None:
+    table = Table(["50%_{of}$#"], [["a\\b^~&"]], first_number=1)
+    text = to_latex(table)
+    assert r"50\%\_\{of\}\$\#" in text
+    assert r"a\textbackslash{}b\textasciicircum{}\textasciitilde{}\&" in text
+
+
+def test_the_terminal_table_begins_with_the_average(write_run: WriteRun) -> None:
+    headers, rows = terminal_rows(write_run("run"))
+    assert len(headers) == 3
+    assert rows[0][:2] == ["Average accuracy", "93.0 %"]
+    assert rows[2][:2] == ["After each task", "98.0 93.0 88.0"]
+    assert all(len(row) == 3 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (bytes_text(61_440), "60.0 KiB"),
+        (bytes_text(1023), "1023 B"),
+        (bytes_text(3 * 1024**3), "3.00 GiB"),
+        (count_text(12_940_000), "12.9 M"),
+        (count_text(464_154), "464 k"),
+        (count_text(12), "12"),
+        (seconds_text(59.94), "59.9 s"),
+        (seconds_text(75.2), "1 min 15 s"),
+        (seconds_text(7260), "2 h 1 min"),
+        (percent_text(-0.01), "0.0"),
+        (percent_text(None), "–"),
+    ],
+)
+def test_numbers_read_well(text: str, expected: str) -> None:
+    assert text == expected

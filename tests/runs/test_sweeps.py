@@ -1,0 +1,95 @@
+"""Claims about several runs in one folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+
+from remnant.config import RunConfig
+from remnant.errors import InputError
+from remnant.runs import experiment, sweeps
+from tests.support.command_line import SETTINGS, Command, StopAt, tiny_config
+
+
+def result_of(folder: Path) -> dict[str, object]:
+    result = json.loads((folder / "result.json").read_text())
+    timed = ("seconds", "images_per_second")
+    return {name: value for name, value in result.items() if not any(one in name for one in timed)}
+
+
+def test_seeds_and_orders_are_crossed() -> None:
+    configs = sweeps.expand(tiny_config(), ["1", "02"], ["identity", "seed:5"])
+    assert configs is not None
+    assert {name: (one.seed, one.stream.order) for name, one in configs.items()} == {
+        "order-identity-seed-1": (1, "identity"),
+        "order-identity-seed-2": (2, "identity"),
+        "order-seed-5-seed-1": (1, "seed:5"),
+        "order-seed-5-seed-2": (2, "seed:5"),
+    }
+    assert sweeps.expand(tiny_config(), [], []) is None
+
+
+@pytest.mark.parametrize("seeds", [["a"], ["-1"], ["1.5"], ["²"], ["1", "01"]])
+def test_what_is_no_list_of_different_seeds_is_refused(seeds: list[str]) -> None:
+    with pytest.raises(InputError, match="--seeds"):
+        sweeps.expand(tiny_config(), seeds, [])
+
+
+def test_two_seeds_give_two_folders_and_their_mean_and_deviation(
+    command: Command, tmp_path: Path
+) -> None:
+    outcome = command("run", "digits-er", *SETTINGS, "--seeds", "1,2", "--out", "several")
+    assert outcome.code == 0, outcome.err
+    folder = tmp_path / "several"
+    values = [
+        json.loads((folder / f"seed-{seed}" / "result.json").read_text())["average_accuracy"]
+        for seed in (1, 2)
+    ]
+    expected = f"{mean(values):.2f} ± {stdev(values):.2f}"
+    assert expected in outcome.out
+    assert expected in (folder / "report.html").read_text()
+    assert "all runs in several are finished" in command("resume", "several").sentence
+
+
+def test_a_stopped_sweep_goes_on_as_if_it_had_not_stopped(command: Command, tmp_path: Path) -> None:
+    configs = sweeps.expand(tiny_config(), ["1", "2"], [])
+    assert configs is not None
+
+    def run_and_stop(config: RunConfig, folder: Path) -> None:
+        experiment.run(config, folder, watchers=(StopAt(1),))
+
+    with pytest.raises(KeyboardInterrupt):
+        sweeps.run_all(configs, tmp_path / "cut", run_and_stop)
+    assert not (tmp_path / "cut" / "seed-2").exists()
+    assert command("resume", "cut").code == 0
+    assert (tmp_path / "cut" / "report.html").exists()
+    assert result_of(tmp_path / "cut" / "seed-2")["finished"] is True
+    experiment.run(configs["seed-1"], tmp_path / "whole")
+    assert result_of(tmp_path / "cut" / "seed-1") == result_of(tmp_path / "whole")
+
+
+def test_nothing_is_left_of_runs_that_could_not_start(tmp_path: Path) -> None:
+    def refuse(config: RunConfig, folder: Path) -> None:
+        raise InputError("no data.")
+
+    configs = {"seed-1": tiny_config()}
+    with pytest.raises(InputError, match="no data"):
+        sweeps.run_all(configs, tmp_path / "new", refuse)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no data"):
+        sweeps.run_all(configs, tmp_path / "empty", refuse)
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_a_run_that_began_is_kept_when_a_later_one_cannot_start(tmp_path: Path) -> None:
+    def refuse_the_second(config: RunConfig, folder: Path) -> None:
+        if folder.name == "b":
+            raise InputError("no data.")
+        folder.mkdir()
+
+    with pytest.raises(InputError, match="no data"):
+        sweeps.run_all({"a": tiny_config(), "b": tiny_config()}, tmp_path, refuse_the_second)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "sweep.json"]

@@ -1,0 +1,114 @@
+"""Ways to ask a server: without one, the app in this process; or one in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from tests.support.small_learner import add_pixels, tiny_learner
+
+ADDRESS = "http://127.0.0.1:8765"
+_DIGITS = load_digits()
+_SECONDS_TO_START = 240  # on a busy machine importing torch takes a minute
+
+
+class Client:
+    """Asks an app; each call has an event loop of its own."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def __call__(self, method: str, path: str, **options: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app)
+            async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(ask())
+
+    def teach(self, name: str, images: list[bytes]) -> httpx.Response:
+        files = [("images", (f"{index}.png", content)) for index, content in enumerate(images)]
+        return self("POST", "/api/teach", data={"name": name}, files=files)
+
+    def lesson(self, number: int) -> dict[str, Any]:
+        """A lesson that is over."""
+        for _ in range(2000):
+            job = self("GET", f"/api/jobs/{number}").json()
+            if job["state"] != "running":
+                return job
+            time.sleep(0.01)
+        raise AssertionError(f"the lesson does not end: {job}")
+
+    def predict(self, image: bytes) -> str:
+        answer = self("POST", "/api/predict", files={"image": ("x.png", image)})
+        return answer.json()["guesses"][0]["name"]
+
+
+def png(image: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def digit_pictures(digit: int, count: int, first: int = 0) -> list[np.ndarray]:
+    """uint8 [8, 8, 3] each."""
+    found = _DIGITS.images[_DIGITS.target == digit][first : first + count]
+    return [np.repeat((15 * one).astype(np.uint8)[:, :, None], 3, axis=2) for one in found]
+
+
+class RealServer:
+    """`remnant serve` on any free port, with the pixel method among the methods."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.store = folder / "digits.remnant"
+        self._options = options
+        if not self.store.exists():
+            _write_digits(self.store)
+
+    def __enter__(self) -> Self:
+        program = Path(__file__).with_name("serve_pixels.py")
+        self.process = subprocess.Popen(
+            [sys.executable, program, str(self.store), "--port", "0", *self._options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
+        assert self.process.stdout is not None
+        self.line = self.process.stdout.readline()
+        assert "http://" in self.line, self.process.communicate()[1]
+        self.url = self.line.partition(": ")[2].strip()
+        return self
+
+    def stop(self, how: int = signal.SIGINT) -> tuple[int, str]:
+        """Exit code, and what was said on standard error."""
+        if self.process.returncode is None:
+            self.process.send_signal(how)
+        _, said = self.process.communicate(timeout=_SECONDS_TO_START)
+        return self.process.returncode, said
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.stop(signal.SIGKILL)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def _write_digits(path: Path) -> None:
+    add_pixels()
+    images = [one for digit in range(3) for one in digit_pictures(digit, 12)]
+    labels = [name for name in ("zero", "one", "two") for _ in range(12)]
+    tiny_learner(epochs=30).partial_fit(images, labels).save(path)
