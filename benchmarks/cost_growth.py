@@ -24,8 +24,8 @@ import numpy as np
 from PIL import Image
 
 from remnant.config import RunConfig
+from remnant.phases import StepReport
 from remnant.runs.experiment import run
-from remnant.training.trainer import StepReport
 
 NUM_CLASSES, SIDE, TEST_PER_CLASS = 100, 16, 5
 HEADER = "| method | width | tasks | exemplars per class | images per task | train, s per task |"

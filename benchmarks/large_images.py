@@ -31,10 +31,10 @@ from remnant.data import DataConfig, Dataset, load_dataset
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
 from remnant.methods import METHODS, Method, World
-from remnant.phases import Batch, OptimizerConfig, Schedule
+from remnant.phases import Batch, OptimizerConfig, Schedule, StepReport
 from remnant.training.batches import Feeder, Look
 from remnant.training.processes import Processes, TrainingConfig
-from remnant.training.trainer import StepReport, Trainer
+from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
 
 SIZE = 224

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import torch
 from remnant.data import Dataset
 from remnant.data.stream import TaskStream
 from tests.support.command_line import Command, commander
+from tests.support.run_folders import WriteRun, write_run_folder
 from tests.support.worlds import make_dataset, make_stream
 
 # The measurements in benchmarks/ are tests too, where they give a verdict.
@@ -76,3 +78,13 @@ def command(
     monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "no-data"))
     monkeypatch.setenv("COLUMNS", "80")
     return commander(monkeypatch, capsys)
+
+
+@pytest.fixture
+def write_run(tmp_path: Path) -> WriteRun:
+    """`write_run(name, ...)` makes a run folder below `tmp_path` and returns it."""
+
+    def write(name: str, **options: Any) -> Path:
+        return write_run_folder(tmp_path / name, **options)
+
+    return write

@@ -32,7 +32,7 @@ MATRIX: dict[str, set[str]] = {
     "training": {"memory", "methods", "views"},
     "config": {"data", "memory", "methods", "training", "views"},
     "recipes": {"config", "data", "memory", "methods", "views"},
-    "reports": {"runs.run_folder"},
+    "reports": {"runs.events", "runs.run_folder"},
     "planning": {"config", "data", "memory", "methods", "training"},
     "terminal": {"reports", "training"},
     "runs": {
@@ -46,7 +46,7 @@ MATRIX: dict[str, set[str]] = {
     "bench": {"memory", "methods", "models", "planning", "runs", "training", "views"},
     "cli": {
         "bench", "config", "data", "learner", "memory", "methods", "planning", "recipes", "reports",
-        "runs", "serving", "terminal",
+        "runs", "serving", "terminal", "training",
     },
     "__init__": {"learner", "runs"},
     "__main__": {"cli"},

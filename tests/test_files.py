@@ -19,6 +19,7 @@ from remnant import files
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
 from remnant.files import (
+    new_folder,
     only_writer,
     remove_temporary_files,
     replacing,
@@ -137,8 +138,8 @@ def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) ->
 
 
 def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    keep = [tmp_path / "note", tmp_path / "a" / "x.tmp", tmp_path / ".hidden"]
-    gone = [tmp_path / ".note.ab12.tmp", tmp_path / "a" / ".x.cd34.tmp"]
+    keep = [tmp_path / "note", tmp_path / "a" / "x.tmp", tmp_path / ".hidden", tmp_path / ".x.tmp"]
+    gone = [tmp_path / ".note.ab12.remnant.tmp", tmp_path / "a" / ".x.cd34.remnant.tmp"]
     for path in keep + gone:
         path.parent.mkdir(exist_ok=True)
         path.touch()
@@ -257,3 +258,69 @@ def test_a_file_of_another_kind_or_version_says_which(tmp_path: Path) -> None:
         read_archive(tmp_path / "b", "memory", 3)
     with pytest.raises(InputError, match="not a readable remnant file"):
         read_archive(tmp_path, "memory", 3)
+
+
+# ------------------------------------------------------------------------------------- new folders
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def write_into(folder: Path, name: str, *, inner: str | None = None, advice: str = "") -> None:
+    """Begin to write into a new folder, and stop."""
+    with new_folder(folder, advice):
+        (folder / name).touch()
+        if inner is not None:
+            (folder / inner).mkdir()
+        raise KeyboardInterrupt
+
+
+STRANGERS = ("thesis.tex", ".draft.tmp", ".config.json.ab12cd34.tmp", ".remnant.tmp.txt")
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_a_folder_with_a_strangers_file_is_refused_and_left_as_it_is(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "inner").mkdir()
+    for path in (tmp_path / name, tmp_path / "inner" / ".notes.tmp"):
+        path.write_text("precious")
+    with (
+        pytest.raises(InputError, match=r"is not empty.*Go away\."),
+        new_folder(tmp_path, "Go away."),
+    ):
+        pass
+    assert names_in(tmp_path) == {name, "inner"}
+    assert (tmp_path / name).read_text() == "precious"
+    assert names_in(tmp_path / "inner") == {".notes.tmp"}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_fails_to_start_leaves_the_folder_as_it_was(is_there: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    if is_there:
+        folder.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        write_into(folder, "config.json")
+    assert folder.exists() == is_there
+    assert not is_there or names_in(folder) == set()
+
+
+def test_what_fails_after_it_began_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        write_into(tmp_path / "sweep", "sweep.json", inner="seed-1")
+    assert names_in(tmp_path / "sweep") == {"seed-1", "sweep.json"}
+
+
+def test_leftovers_of_our_own_do_not_make_a_folder_full(tmp_path: Path) -> None:
+    (tmp_path / ".config.json.ab12cd34.remnant.tmp").touch()
+    (tmp_path / "lock").touch()
+    with new_folder(tmp_path, "", is_ours=lambda name: name == "lock"):
+        assert names_in(tmp_path) == {"lock"}
+
+
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="it is a file"):
+        write_into(tmp_path / "file", "config.json")

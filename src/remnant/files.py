@@ -6,12 +6,14 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from remnant.errors import InputError
+
+PARTIAL = ".remnant.tmp"  # ends the name of a file that is being written: nobody else's does
 
 _UMASK = os.umask(0)  # can only be read by setting it
 os.umask(_UMASK)
@@ -21,7 +23,7 @@ os.umask(_UMASK)
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path`, whole, when the block ends without error."""
     make_folder(path.parent)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -93,9 +95,48 @@ def read_json_object(path: Path, what: str) -> dict[str, Any]:
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Delete what a killed process left behind under a temporary name."""
-    for path in folder.rglob(".*.tmp"):
+    """Delete what a killed process of ours left behind, and nothing else."""
+    for path in folder.rglob(f".*{PARTIAL}"):
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(
+    folder: Path, advice: str, is_ours: Callable[[str], bool] = lambda _: False
+) -> Iterator[None]:
+    """A folder to write into: a new one, or one that holds nothing but our own leftovers.
+
+    If the block fails before it has made a folder inside, the files that it wrote are removed, and
+    the folder with them if it was made here. What was there before is never touched.
+
+    Args:
+        advice: What to do about a folder that is in use, for the error.
+        is_ours: Whether a file of this name may already be there.
+
+    Raises:
+        InputError: `folder` is a file, or holds something that is not ours.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} must be a folder to write into; it is a file. {advice}")
+    was_there = folder.is_dir()
+    before = {path.name for path in folder.iterdir()} if was_there else set()
+    leftovers = {name for name in before if name.startswith(".") and name.endswith(PARTIAL)}
+    others = [name for name in before - leftovers if not is_ours(name)]
+    if others:
+        raise InputError(f"{folder} is not empty: it holds {min(others)}. {advice}")
+    make_folder(folder)
+    for name in leftovers:
+        (folder / name).unlink(missing_ok=True)
+    try:
+        yield
+    except BaseException:
+        made = [path for path in folder.iterdir() if path.name not in before]
+        if not any(path.is_dir() for path in made):
+            for path in made:
+                path.unlink(missing_ok=True)
+        if not was_there and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
 
 
 @contextmanager

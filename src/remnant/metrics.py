@@ -58,6 +58,15 @@ def last(accuracies: Sequence[float]) -> float:
     return accuracies[-1]
 
 
+def newest(matrix: Matrix) -> float | None:
+    """Mean accuracy on a task right after it was learned, the first task apart; None without one.
+
+    A method that never lets new classes in forgets nothing: read forgetting beside this.
+    """
+    diagonal = [row[-1] for row in matrix[1:]]
+    return average(diagonal) if diagonal else None
+
+
 def forgetting_per_task(matrix: Matrix) -> list[float]:
     """For each task but the last, how far its accuracy fell below its best before the last task.
 
@@ -92,6 +101,7 @@ def summary(predictions: Predictions, task_of_label: Sequence[int]) -> dict[str,
         "accuracies": accuracies,
         "average_accuracy": average(accuracies),
         "last_accuracy": last(accuracies),
+        "newest_accuracy": newest(matrix),
         "top5_accuracies": top5,
         "top5_average": average(top5),
         "top5_last": last(top5),

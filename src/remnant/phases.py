@@ -149,3 +149,30 @@ class Reader(Protocol):
     def to_images(self, views: Tensor) -> Tensor:
         """The inverse of `views`, rounded and clipped: uint8 [n, H, W, C] on the CPU."""
         ...
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One optimiser step, for progress bars and event logs."""
+
+    task: int
+    phase: str
+    epoch: int  # from 0
+    num_epochs: int
+    step: int  # from 0 within the phase
+    num_steps: int
+    terms: dict[str, float]
+    lr: float
+    images: int
+    images_per_second: float
+    is_epoch_end: bool
+
+    @property
+    def loss(self) -> float:
+        return sum(self.terms.values())
+
+
+class Watcher(Protocol):
+    """Is told about every step; raising an error stops the training."""
+
+    def on_step(self, report: StepReport) -> None: ...

@@ -313,7 +313,7 @@ def test_a_folder_in_use_is_left_alone(
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "thesis.tex").write_text("mine")
     sentence = command("run", "digits-er", "--out", "used", *more).sentence
-    assert "used is not empty. Choose another --out" in sentence
+    assert "used is not empty: it holds thesis.tex. Choose another --out" in sentence
     assert [path.name for path in (tmp_path / "used").iterdir()] == ["thesis.tex"]
 
 
@@ -378,7 +378,10 @@ def test_a_checkpoint_of_another_version_is_told_on_resume(command: Command, sto
 def test_a_damaged_plan_of_several_runs_is_told_on_resume(command: Command, tmp_path: Path) -> None:
     (tmp_path / "several").mkdir()
     (tmp_path / "several" / "sweep.json").write_text("{")
-    assert "sweep.json must hold the configs" in command("resume", "several").sentence
+    assert (
+        "sweep.json must hold one JSON object, the configs of several runs"
+        in command("resume", "several").sentence
+    )
 
 
 def test_a_full_disk_ends_in_a_sentence_and_the_run_goes_on_after(
@@ -390,7 +393,7 @@ def test_a_full_disk_ends_in_a_sentence_and_the_run_goes_on_after(
     assert "Traceback" not in outcome.err
     last = outcome.err.splitlines()[-1]
     assert last.startswith("remnant: ")
-    assert last.endswith("once mended, remnant resume run goes on.")
+    assert last.endswith("Mend it, then continue: remnant resume run.")
     assert not list((tmp_path / "run").rglob("*.tmp"))
     assert command("resume", "run").code == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["finished"] is True

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from kills import differences
-from test_methods import InterruptEachPhase, Interrupted, hurry, tiny_config
 
 from remnant.config import RunConfig
 from remnant.memory import Memory, MemoryConfig, replay
 from remnant.runs.experiment import resume, run
+from tests.conformance.test_methods import InterruptEachPhase, Interrupted, hurry, tiny_config
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_methods import hurry, result_of, tiny_config
 
 from remnant.memory import MemoryConfig
 from remnant.runs.experiment import run
+from tests.conformance.test_methods import hurry, result_of, tiny_config
 
 CODED: dict[str, tuple[str, dict[str, Any]]] = {
     "bimae with coded patches": ("bimae", {"name": "coded-patches", "patch_size": 4}),

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from test_methods import hurry, tiny_config
 
 from remnant.planning.flops import predict_flops
 from remnant.runs.experiment import Experiment, run
 from remnant.training.checkpoints import Point
+from tests.conformance.test_methods import hurry, tiny_config
 
 SHAPE = (16, 16, 3)
 

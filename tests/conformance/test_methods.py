@@ -23,10 +23,10 @@ from remnant.data import DataConfig, Dataset
 from remnant.data.stream import StreamConfig
 from remnant.images import Images, ImageSet, Task
 from remnant.methods import METHODS, Method
-from remnant.phases import OptimizerConfig, Phase, Reader
+from remnant.phases import OptimizerConfig, Phase, Reader, StepReport
 from remnant.runs.experiment import Experiment, resume, run
 from remnant.training.processes import TrainingConfig
-from remnant.training.trainer import StepReport, Trainer
+from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
 from tests.support.tiny_methods import TINY
 from tests.support.worlds import load_once

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_methods import tiny_config
 
 from remnant.files import write_json
+from tests.conformance.test_methods import tiny_config
 from tests.support.tiny_methods import TINY
 
 SCRIPT = Path(__file__).parents[1] / "support" / "noted_run.py"

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from test_inputs import bomb, truncated
 
 from remnant.archives import read_archive, write_archive
 from remnant.learner import Learner, forget_in_store, updates
 from remnant.learner.store import KIND, VERSION, only_updater
 from remnant.methods import METHODS
+from remnant.phases import StepReport
 from remnant.recipes import RECIPES
-from remnant.training.trainer import StepReport
+from tests.learner.test_inputs import bomb, truncated
 from tests.support.command_line import Command, largest_file
 from tests.support.small_learner import TaughtPixels, recipe, stripes, tiny_learner
 

@@ -18,7 +18,7 @@ from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
 from remnant.learner import Learner, forget_in_store, learn_into_store, store_updates
 from remnant.learner.store import KIND, VERSION, only_updater, work_folder
-from remnant.training.trainer import StepReport
+from remnant.phases import StepReport
 from tests.support.small_learner import TINY, Counter, stripes, tiny_learner
 
 SUPPORT = Path(__file__).parents[1] / "support"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from remnant.config import override
+from remnant.phases import StepReport
 from remnant.planning.run_estimate import estimate, images_per_task
 from remnant.recipes import load_recipe
 from remnant.runs import experiment
-from remnant.training.trainer import StepReport
 from tests.support.command_line import Command, tiny_config
 
 

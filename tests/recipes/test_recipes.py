@@ -103,9 +103,12 @@ def test_growing_networks_have_their_published_sizes(
 
 
 def estimate_sizes(config: RunConfig) -> list[int]:
-    from remnant.runs.experiment import check_plan
+    from remnant.data import facts
+    from remnant.data.stream import resolve_tasks
 
-    return [len(task) for task in check_plan(config)]
+    known = facts(config.data)
+    order, num_tasks = known.default_order, known.default_num_tasks
+    return [len(t) for t in resolve_tasks(config.stream, known.num_classes, order, num_tasks)]
 
 
 def write_tiny_imagenet(root: Path, num_classes: int = 200, num_train: int = 2) -> None:

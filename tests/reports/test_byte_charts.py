@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from remnant.reports import kept_picture, read_run
+from remnant.reports import kept_picture
 from remnant.reports.charts.byte_charts import kept_bytes
+from remnant.runs.run_folder import read_run
 from tests.support.run_folders import WriteRun
 
 

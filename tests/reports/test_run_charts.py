@@ -8,10 +8,11 @@ import pytest
 from PIL import Image
 
 from remnant.errors import InputError
-from remnant.reports import draw_figures, draw_gallery, read_run
+from remnant.reports import draw_figures, draw_gallery
 from remnant.reports.charts.canvas import INK
 from remnant.reports.charts.loss_charts import loss_curves
 from remnant.reports.embed import inline_svg, raster_address
+from remnant.runs.run_folder import read_run
 from tests.support.run_folders import WriteRun
 
 

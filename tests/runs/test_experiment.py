@@ -20,10 +20,10 @@ from remnant.errors import InputError
 from remnant.files import only_writer, write_json
 from remnant.memory import Memory, MemoryConfig
 from remnant.methods import METHODS
+from remnant.phases import StepReport
 from remnant.recipes import load_recipe
 from remnant.runs.experiment import resume, run
 from remnant.training.processes import TrainingConfig, is_main_process
-from remnant.training.trainer import StepReport
 from remnant.views.augment import AugmentConfig
 from tests.support.pixel_method import Pixels, PixelsConfig, schedule
 from tests.support.worlds import load_once
@@ -187,8 +187,8 @@ def test_hidden_files_of_others_make_a_folder_not_empty(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_nothing_but_a_killed_start_is_empty(tmp_path: Path, no_page: None) -> None:
-    (tmp_path / ".config.json.ab12cd34.tmp").write_text("{")
-    assert run(tiny_config(), tmp_path)["finished"] is True
+    (tmp_path / ".config.json.ab12cd34.remnant.tmp").write_text("{")
+    assert run(tiny_config(), tmp_path).finished
     assert not list(tmp_path.rglob(".*"))
 
 
@@ -354,7 +354,7 @@ def test_what_a_kill_after_the_last_task_left_undone_is_done_on_resume(
 
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(experiment_module, "_density", stop)
+        patch.setattr(experiment_module, "read_density", stop)
         with pytest.raises(Stopped):
             run(tiny_config(), folder)
     assert result_of(folder)["finished"] is False

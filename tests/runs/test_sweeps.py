@@ -93,3 +93,14 @@ def test_a_run_that_began_is_kept_when_a_later_one_cannot_start(tmp_path: Path) 
     with pytest.raises(InputError, match="no data"):
         sweeps.run_all({"a": tiny_config(), "b": tiny_config()}, tmp_path, refuse_the_second)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "sweep.json"]
+
+
+def test_a_sweep_into_a_folder_in_use_deletes_nothing(command: Command, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "inner").mkdir(parents=True)
+    files = [project / ".draft.tmp", project / "inner" / ".sweep.json.ab12cd34.tmp"]
+    for path in files:
+        path.write_text("precious")
+    outcome = command("run", "digits-er", *SETTINGS, "--seeds", "1,2", "--out", "project")
+    assert "is not empty" in outcome.sentence
+    assert [path.read_text() for path in files] == ["precious", "precious"]

@@ -16,10 +16,10 @@ from PIL import Image
 
 from remnant.learner import Learner, Remembered, learn_into_store, store_updates
 from remnant.learner.store import only_updater
+from remnant.phases import StepReport
 from remnant.serving import ServedStore, build_app, uploads
 from remnant.serving.guard import Rules
 from remnant.serving.jobs import Observer
-from remnant.training.trainer import StepReport
 from tests.support.asking import Client, png
 from tests.support.small_learner import stripes, tiny_learner
 

@@ -15,9 +15,9 @@ from PIL import Image
 from remnant import cli
 from remnant.cli.console import parse_settings
 from remnant.config import RunConfig, override
+from remnant.phases import StepReport
 from remnant.recipes import load_recipe
 from remnant.runs import experiment
-from remnant.training.trainer import StepReport
 
 # 4 digits in 2 tasks, 6 images of each at 8 px, one epoch.
 TINY = {

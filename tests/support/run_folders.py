@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
+
+from remnant.runs.run_folder import write_predictions
 
 WriteRun = Callable[..., Path]
 
@@ -81,7 +82,7 @@ def write_run_folder(
     _write_json(folder / "environment.json", environment)
     _write_json(folder / "result.json", values | (result or {}))
     _write_events(folder / "events.jsonl", names, means)
-    _write_predictions(folder / "predictions", done)
+    _write_predictions(folder, done)
     return folder
 
 
@@ -104,11 +105,9 @@ def _write_events(path: Path, names: list[str], accuracies: list[float]) -> None
 
 
 def _write_predictions(folder: Path, num_done: int) -> None:
-    folder.mkdir()
     for task in range(num_done):
         labels = np.repeat(np.arange(2 * task + 2), 10)
         guesses = np.where(np.arange(len(labels)) % 4 == 0, 2 * task + 1, labels)
         top5 = np.full((len(labels), 5), -1)
         top5[:, 0] = guesses
-        arrays = {"top5": top5.astype(np.int32), "labels": labels.astype(np.int32)}
-        safetensors.numpy.save_file(arrays, folder / f"task-{task:03}.safetensors")
+        write_predictions(folder, task, top5, labels)

@@ -13,8 +13,8 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[2]))
 
 from remnant.cli import main
+from remnant.phases import StepReport
 from remnant.serving.jobs import Observer
-from remnant.training.trainer import StepReport
 from tests.support.small_learner import add_pixels
 
 

@@ -13,11 +13,11 @@ from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig, PatchesConfig, RawConfig
 from remnant.methods.base import World
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
-from remnant.phases import Batch, OptimizerConfig, Phase, Schedule
+from remnant.phases import Batch, OptimizerConfig, Phase, Schedule, StepReport
 from remnant.randomness import generator
 from remnant.training.batches import Feeder, Look
 from remnant.training.processes import Processes, TrainingConfig
-from remnant.training.trainer import StepReport, Trainer
+from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
 from tests.support.literal_bilateral import LiteralBilateralMAE
 from tests.support.worlds import MEAN, STD

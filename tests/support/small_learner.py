@@ -11,8 +11,8 @@ from remnant.data import DataConfig
 from remnant.learner import Learner
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
+from remnant.phases import StepReport
 from remnant.recipes import RECIPES
-from remnant.training.trainer import StepReport
 from tests.support.pixel_method import Pixels, PixelsConfig, schedule
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[2]))
 
 from remnant.learner import learn_into_store
-from remnant.training.trainer import StepReport
+from remnant.phases import StepReport
 from tests.support.small_learner import TINY, add_pixels, stripes
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 from rich.console import Console
 
+from remnant.phases import StepReport
 from remnant.terminal.progress import EpochLines, ProgressBar, TimeLeft, Window, watch
-from remnant.training.trainer import StepReport
 
 
 @dataclass

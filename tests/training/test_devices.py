@@ -21,8 +21,8 @@ from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
 from remnant.models.resnet import resnet_cifar
 from remnant.models.vit import Block
+from remnant.runs.environment import write_environment
 from remnant.runs.experiment import resume, run
-from remnant.runs.journal import write_environment
 from remnant.training import devices as module
 from remnant.training.batches import Look
 from remnant.training.devices import Hardware, choose_acceleration, compiled_blocks, find_hardware

@@ -11,13 +11,14 @@ from remnant.errors import InputError
 from remnant.memory import Memory, MemoryConfig
 from remnant.memory.codecs.webp import WebpConfig
 from remnant.methods import METHODS, Method, MethodConfig, build_method
+from remnant.phases import StepReport
 from remnant.settings import Settings
 from remnant.training.batches import Look
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.task_loop import TaskLoop, empty_tasks, load_standing_state, standing_state
-from remnant.training.trainer import StepReport, Trainer
+from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
 from tests.support.pixel_method import Pixels, PixelsConfig, schedule
 from tests.support.worlds import MEAN, STD, make_stream
@@ -74,13 +75,13 @@ def test_a_task_goes_on_from_any_checkpoint_as_if_it_had_not_stopped(
     whole, broken, resumed = (
         World(tmp_path / name, dataset) for name in ("whole", "broken", "broken")
     )
-    whole.loop.learn(whole.stream[0], Point(0))
+    whole.loop.learn([whole.stream[0]], Point(0))
     with pytest.raises(KeyboardInterrupt):
-        broken.loop.learn(broken.stream[0], Point(0), (StopAt(stop_at),))
+        broken.loop.learn([broken.stream[0]], Point(0), (StopAt(stop_at),))
     torch.manual_seed(77)  # whatever came between must not matter
     point = resumed.checkpoints.newest_readable() or Point(0)
     assert point.step == stop_at // 3 * 3
-    resumed.loop.learn(resumed.stream[0], point)
+    resumed.loop.learn([resumed.stream[0]], point)
     assert equal(standing_state(whole.method), standing_state(resumed.method))
 
 
@@ -91,18 +92,18 @@ def test_what_a_budget_cannot_hold_is_refused_before_anything_is_learned(
     config = MemoryConfig(budget="9B/class", codec=WebpConfig())
     world.method.memory = Memory(config, SHAPE, seed=0)
     with pytest.raises(InputError, match=r"memory\.budget must hold one exemplar"):
-        world.loop.learn(world.stream[0], Point(0), (StopAt(0),))
+        world.loop.learn([world.stream[0]], Point(0), (StopAt(0),))
 
 
 def test_a_task_that_ended_is_passed_and_only_its_memory_filled_again(
     tmp_path: Path, dataset: Dataset
 ) -> None:
     whole, again = World(tmp_path, dataset), World(tmp_path, dataset)
-    whole.loop.learn(whole.stream[0], Point(0))
+    whole.loop.learn([whole.stream[0]], Point(0))
     point = whole.checkpoints.newest_readable()
     assert point is not None
     assert point.is_end
-    again.loop.learn(again.stream[0], point, (StopAt(0),))
+    again.loop.learn([again.stream[0]], point, (StopAt(0),))
     assert equal(standing_state(whole.method), standing_state(again.method))
 
 
@@ -110,7 +111,7 @@ def test_a_standing_is_taken_up_by_a_method_grown_as_often(
     tmp_path: Path, dataset: Dataset
 ) -> None:
     world = World(tmp_path, dataset)
-    world.loop.learn(world.stream[0], Point(0))
+    world.loop.learn([world.stream[0]], Point(0))
     state = standing_state(world.method)
     other = build_method(Plan(seed=5), SHAPE, [2, 2])
     other.grow(empty_tasks([2], SHAPE)[0])

@@ -13,11 +13,11 @@ from torch.nn import functional as F
 
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.methods.base import Method, World
-from remnant.phases import Batch, OptimizerConfig, Phase, Player, Terms
+from remnant.phases import Batch, OptimizerConfig, Phase, Player, StepReport, Terms
 from remnant.training.batches import Look
 from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, TrainingConfig
-from remnant.training.trainer import NonFiniteLossError, StepReport, Trainer
+from remnant.training.trainer import NonFiniteLossError, Trainer
 from remnant.views.augment import AugmentConfig
 from tests.support.pixel_method import Pixels, flat_weights, make_pixels, schedule
 from tests.support.worlds import MEAN, STD, LazyImages, make_set

@@ -17,7 +17,7 @@ from torch.optim.optimizer import (
 
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.methods.base import Method
-from remnant.runs.journal import EventLog, Progress
+from remnant.runs.events import Counters, EventLog
 from remnant.training.batches import Look
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import Trainer
@@ -68,7 +68,7 @@ def overhead_fraction(
     ]
     backward, processes.backward = processes.backward, clock.timed(processes.backward)
     with tempfile.TemporaryDirectory() as name:
-        log = EventLog(Path(name), Progress(), config.log_every_steps)
+        log = EventLog(Path(name), Counters(), config.log_every_steps)
         began = time.perf_counter()
         trainer.fit(method, task, replace(phase, players=players), watchers=(log,))
         total = time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""Commands that carry out runs and tell what came of them."""
+"""Commands that start, resume and report runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(
     precision: str | None = None,
     data_root: console.DataRoot = None,
 ) -> None:
-    """Carry out a run and write its folder.
+    """Run an experiment and write its folder.
 
     Parameters
     ----------
@@ -35,13 +35,13 @@ def run(
     out
         A new or empty folder for the run; by default runs/RECIPE.
     seed
-        Of everything random.
+        Seed of every random number: weights, order of batches, augmentation, masks.
     seeds
-        Several, as in 1,2,3: one run each in a folder of its own, and a report over all.
+        Several seeds, as in 1,2,3: one run for each in its own folder, and a report over all.
     orders
-        Several class orders by name, as in icarl,dytox-2,dytox-3: likewise.
+        Several class orders by name, as in icarl,dytox-2,dytox-3: one run for each.
     devices
-        Processes on this machine.
+        Number of processes on this machine, one per device.
     accelerator
         auto, cpu, cuda or mps.
     precision
@@ -71,7 +71,7 @@ def run(
 
 
 def resume(folder: Path, /) -> None:
-    """Continue a run, or the rest of several, after a stop of any kind.
+    """Continue a run, or what is left of several, after it was stopped or killed.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def report(
         markdown and latex print the table of results instead, svg the accuracy curves.
     """
     from remnant import reports
-    from remnant.reports.records import find_runs
+    from remnant.runs.run_folder import REPORT, find_runs
 
     if not folders:
         raise InputError("give at least one run folder, as in remnant report runs/demo.")
@@ -118,51 +118,48 @@ def report(
         return
     found = find_runs(folders)
     if len(found) == 1 and out is None:
-        reports.draw_figures(found[0])
         path = reports.write_report(found[0])
     else:
-        default = folders[0] / "report.html" if len(folders) == 1 else Path("comparison.html")
+        default = folders[0] / REPORT if len(folders) == 1 else Path("comparison.html")
         path = reports.write_comparison(folders, default if out is None else out)
     print(path)
 
 
 def _run_one(config: Any, folder: Path) -> None:
     from remnant.planning.run_estimate import images_per_task
-    from remnant.runs.experiment import check_plan
-    from remnant.runs.experiment import run as carry_out
+    from remnant.runs.experiment import run as execute
     from remnant.terminal.progress import watch
 
-    check_plan(config)
     with watch(images_per_task(config)) as watcher:
-        result = carry_out(config, folder, watchers=(watcher,))
-    _print_result(folder, result)
+        execute(config, folder, watchers=(watcher,))
+    _print_result(folder)
 
 
 def _resume_one(folder: Path) -> None:
     from remnant.config import load_config
     from remnant.planning.run_estimate import images_per_task
-    from remnant.runs.experiment import is_finished
-    from remnant.runs.experiment import resume as carry_on
+    from remnant.runs.experiment import resume as continue_run
+    from remnant.runs.run_folder import CONFIG, is_finished
     from remnant.terminal.progress import watch
 
     planned: list[int] = []
-    if (folder / "config.json").exists() and not is_finished(folder):
-        planned = images_per_task(load_config(folder / "config.json"))
+    if (folder / CONFIG).exists() and not is_finished(folder):
+        planned = images_per_task(load_config(folder / CONFIG))
     with watch(planned) as watcher:
-        result = carry_on(folder, watchers=(watcher,))
-    _print_result(folder, result)
+        continue_run(folder, watchers=(watcher,))
+    _print_result(folder)
 
 
 @contextmanager
 def _guarding(folder: Path) -> Iterator[None]:
-    """Tell how to go on with the run in `folder` when it is interrupted or the disk is full."""
+    """Say how to continue the run in `folder` when it is interrupted or the disk is full."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         yield
     except KeyboardInterrupt:
         if _has_run(folder):
             console.notes.print(
-                f"stopped. To go on from the last checkpoint: remnant resume {folder}"
+                f"stopped. To continue from the last checkpoint: remnant resume {folder}"
             )
         sys.exit(130)
     except OSError as error:
@@ -171,7 +168,9 @@ def _guarding(folder: Path) -> Iterator[None]:
         if error.filename and _are_related(Path(error.filename), folder):
             advice = "Nothing was written; choose another --out."
         if _has_run(folder):
-            advice = f"What is done is kept; once mended, remnant resume {folder} goes on."
+            advice = (
+                f"What was done so far is kept. Mend it, then continue: remnant resume {folder}."
+            )
         raise InputError(f"{place}{error.strerror or error}. {advice}") from None
     finally:
         for empty in missing:
@@ -184,17 +183,22 @@ def _are_related(path: Path, folder: Path) -> bool:
 
 
 def _has_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("config.json", "sweep.json"))
+    from remnant.runs.run_folder import CONFIG, SWEEP
+
+    return any((folder / name).is_file() for name in (CONFIG, SWEEP))
 
 
-def _print_result(folder: Path, result: dict[str, Any]) -> None:
-    """What ends a run; processes other than the first have nothing to tell."""
-    if not result:
-        return
+def _print_result(folder: Path) -> None:
+    """The table at the end of a run, printed by the first process alone."""
+    from remnant.runs.run_folder import REPORT
     from remnant.terminal.tables import result_table
+    from remnant.training.processes import is_main_process
+
+    if not is_main_process():
+        return
 
     console.out.print(result_table(folder, console.out.width))
-    console.out.print(f"report: {folder / 'report.html'}", markup=False)
+    console.out.print(f"report: {folder / REPORT}", markup=False)
     console.suggest(f"remnant report {folder} OTHER_RUN")
 
 

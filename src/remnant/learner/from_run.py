@@ -9,8 +9,7 @@ from remnant.data import DATASETS
 from remnant.errors import InputError
 from remnant.learner.defaults import LearnerSettings
 from remnant.learner.learner_state import Knowledge, revive, today
-from remnant.reports.records import read_object
-from remnant.runs.experiment import is_finished
+from remnant.runs.run_folder import CHECKPOINTS, CONFIG, is_finished, read_result
 from remnant.training.checkpoints import Checkpoints, Point
 
 
@@ -22,8 +21,8 @@ def read_run(folder: Path) -> Knowledge:
     """
     if not is_finished(folder):
         raise InputError(f"{folder} must be a finished run; it is not. Finish it: remnant resume.")
-    config, result = load_config(folder / "config.json"), read_object(folder / "result.json")
-    facts, sizes = DATASETS[config.data.dataset], tuple(result["task_sizes"])
+    config, result = load_config(folder / CONFIG), read_result(folder)
+    facts, sizes = DATASETS[config.data.dataset], tuple(result.task_sizes)
     settings = LearnerSettings(
         image_size=config.data.image_size or facts.image_size,
         mean=facts.mean,
@@ -33,7 +32,7 @@ def read_run(folder: Path) -> Knowledge:
         memory=config.memory,
         method=config.method,
     )
-    arrays, metadata = Checkpoints(folder / "checkpoint").load(Point(len(sizes)))
+    arrays, metadata = Checkpoints(folder / CHECKPOINTS).load(Point(len(sizes)))
     method = revive(settings, sizes, arrays, metadata.get("memory"), str(folder))
     schedule = config.method.later or config.method.first
     parameters = {
@@ -51,11 +50,11 @@ def read_run(folder: Path) -> Knowledge:
     }
     update = {
         "when": today(),
-        "classes": result["class_names"],
+        "classes": result.class_names,
         "known_classes": [],
-        "accuracy": result["last_accuracy"],
-        "seconds": result["train_seconds"],
-        "memory_bytes": result["memory"]["used_bytes"],
+        "accuracy": result.last_accuracy,
+        "seconds": result.train_seconds,
+        "memory_bytes": result.memory.used_bytes if result.memory else 0,
     }
-    classes = tuple(result["class_names"])
+    classes = tuple(result.class_names)
     return Knowledge(parameters, settings, classes, sizes, (update,), method)

@@ -29,7 +29,8 @@ from remnant.learner.store import only_updater, read_store, write_store
 from remnant.learner.updates import build_trainer, update
 from remnant.memory import Memory
 from remnant.methods import Method
-from remnant.training.trainer import Trainer, Watcher
+from remnant.phases import Watcher
+from remnant.training.trainer import Trainer
 
 
 class NothingLearnedError(InputError, NotFittedError):

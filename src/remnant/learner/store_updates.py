@@ -10,7 +10,7 @@ from remnant.learner.inputs import Label
 from remnant.learner.learner import Learner
 from remnant.learner.store import only_updater, write_store
 from remnant.learner.updates import update
-from remnant.training.trainer import Watcher
+from remnant.phases import Watcher
 
 
 def learn_into_store(

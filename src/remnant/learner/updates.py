@@ -18,13 +18,14 @@ from remnant.learner.defaults import LearnerSettings
 from remnant.learner.learner_state import Knowledge, revive, today
 from remnant.learner.lessons import Lesson, plain, prepare
 from remnant.methods import Method
+from remnant.phases import StepReport, Watcher
 from remnant.terminal.progress import watch
 from remnant.training.batches import Look
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.task_loop import TaskLoop, standing_state
-from remnant.training.trainer import StepReport, Trainer, Watcher
+from remnant.training.trainer import Trainer
 
 _LINES = 20  # that tell of one phase, where there is no terminal for a bar
 
@@ -64,7 +65,7 @@ def update(
             _tell(lesson)
             watchers = (*watchers, Sparse(stack.enter_context(watch(lesson.planned_images))))
         loop = TaskLoop(method, trainer, place.checkpoints, lesson.settings.seed, place.save)
-        loop.learn(lesson.task, place.begin(), watchers)
+        loop.learn([lesson.task], place.begin(), watchers)
         record = _record(lesson, method, trainer, time.perf_counter() - began)
     sizes = (*(before.task_sizes if before else ()), lesson.task.num_new_classes)
     settings = before.settings if before else lesson.settings

@@ -30,7 +30,7 @@ def plan_memory(
     Raises:
         InputError: After some task the budget cannot hold one exemplar per class.
     """
-    memory = Memory(config, image_shape, seed=0)
+    memory = Memory(config, image_shape, seed=0, num_classes=max(num_classes_after_each_task))
     size = memory.counted_exemplar_bytes or average_bytes
     rows: list[dict[str, int | None]] = []
     for num_classes in num_classes_after_each_task:

@@ -15,8 +15,8 @@ from remnant.reports.charts.run_charts import marker_spacing, set_accuracy_axes
 from remnant.reports.embed import inline_svg
 from remnant.reports.groups import RunGroup, differing_settings, read_groups
 from remnant.reports.page import Picture, order_text, render_page
-from remnant.reports.records import RunFolder
 from remnant.reports.result_tables import comparison_table, to_latex, to_markdown
+from remnant.runs.run_folder import RunFolder
 
 
 def write_comparison(folders: Sequence[Path], out: Path) -> Path:

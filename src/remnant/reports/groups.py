@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from remnant.errors import InputError
-from remnant.reports.events import Json, setting
-from remnant.reports.records import RunFolder, find_runs, read_run
+from remnant.runs.events import Json, setting
+from remnant.runs.run_folder import RunFolder, find_runs, read_run
 
 # Settings in which repetitions of one experiment may differ, wherever they stand in a config.
 _REPEATED = {"seed", "order", "recipe", "root", "data_root", "out"}

@@ -12,8 +12,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from remnant.reports.records import RunFolder
 from remnant.reports.units import bytes_text, count_text, decibels_text, percent_text, seconds_text
+from remnant.runs.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

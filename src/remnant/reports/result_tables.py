@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remnant.reports.groups import RunGroup, Spread, memory_text, read_groups
-from remnant.reports.records import RunFolder, read_run
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
+from remnant.runs.run_folder import RunFolder, read_run
 
 
 @dataclass(frozen=True)

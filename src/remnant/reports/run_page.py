@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from remnant.files import write_text
+from remnant.files import read_json_object, write_text
 from remnant.reports.charts.run_charts import CHARTS, draw_figures
 from remnant.reports.embed import inline_svg, raster_address
 from remnant.reports.groups import flatten, memory_text
 from remnant.reports.page import Picture, order_text, render_page, value_text
-from remnant.reports.records import RunFolder, read_object, read_run
 from remnant.reports.result_tables import headlines
 from remnant.reports.units import count_text, percent_text
+from remnant.runs.run_folder import FIGURES, MEMORY_PICTURE, REPORT, RunFolder, read_run
 
 _PICTURE_BYTES = 1_900_000  # of all rasters together, so that a page stays below 3 MB
 _MAX_SVG_BYTES = 400_000
@@ -32,7 +32,7 @@ def write_report(folder: Path) -> Path:
         InputError: `folder` is no run folder, or one of its files is damaged.
     """
     draw_figures(folder)
-    page = folder / "report.html"
+    page = folder / REPORT
     write_text(page, _run_page(read_run(folder)))
     return page
 
@@ -67,7 +67,7 @@ def _matrix_rows(run: RunFolder) -> list[dict[str, Any]]:
                 "classes": run.task_names(index),
                 "cells": _at(result.accuracy_matrix, index, []),
                 "accuracy": accuracy,
-                "top5": _at(result.top5, index, None),
+                "top5": _at(result.top5_accuracies, index, None),
                 "seconds": _at(result.seconds_per_task, index, None),
                 "parameters": _at(result.parameters_per_task, index, None),
                 "flops": _at(result.predict_flops_per_task, index, None),
@@ -82,7 +82,7 @@ def _at(values: Sequence[Any], index: int, missing: Any) -> Any:
 
 def _chart(run: RunFolder, name: str) -> Picture | None:
     chart = next(chart for chart in CHARTS if chart.name == name)
-    path = run.path / "figures" / f"{name}.svg"
+    path = run.path / FIGURES / f"{name}.svg"
     if not path.is_file():
         return None
     svg = inline_svg(path.read_bytes(), name, f"{chart.title}. {chart.caption}")
@@ -133,9 +133,9 @@ def _ledger_rows(run: RunFolder) -> list[tuple[str, int, str]]:
 
 def _rasters(run: RunFolder) -> tuple[Picture | None, list[Picture]]:
     """The gallery of the memory, and the pictures that a method added, in name order."""
-    folder = run.path / "figures"
+    folder = run.path / FIGURES
     extras = [path for path in sorted(folder.glob("extra-*")) if path.suffix in (".svg", ".png")]
-    rasters = [path for path in [folder / "memory.png", *extras] if path.suffix == ".png"]
+    rasters = [path for path in [folder / MEMORY_PICTURE, *extras] if path.suffix == ".png"]
     share = _PICTURE_BYTES // len(rasters)
     gallery = None
     if rasters[0].is_file():
@@ -147,7 +147,7 @@ def _rasters(run: RunFolder) -> tuple[Picture | None, list[Picture]]:
 
 def _extra(path: Path, max_bytes: int) -> Picture:
     words_path = path.with_suffix(".json")
-    words = read_object(words_path) if words_path.is_file() else {}
+    words = read_json_object(words_path, "the words of a picture") if words_path.is_file() else {}
     title = str(words.get("title") or path.stem.removeprefix("extra-").replace("-", " "))
     caption = str(words.get("caption") or "")
     where = f"figures/{path.name}"

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from remnant import metrics
-from remnant.archives import read_archive, write_archive
 from remnant.data.stream import TaskStream
 from remnant.images import ImageSet, Task
 from remnant.methods import Method
 from remnant.phases import Reader
 from remnant.reports import draw_gallery
+from remnant.runs.run_folder import Reconstructions
 
 _GALLERY_IMAGES = 12  # per class
 _GALLERY_CLASSES = 30
@@ -23,10 +22,10 @@ _SCORED_IMAGES = 256  # over which reconstruction scores are averaged
 _NO_ERROR_PSNR = 100.0  # dB, in place of infinity
 
 
-def save_reconstructions(
-    folder: Path, method: Method, reader: Reader, stream: TaskStream, task: Task
-) -> None:
-    """Redraw fixed test images of the tasks seen; nothing for a method that does not draw."""
+def redraw_tests(
+    method: Method, reader: Reader, stream: TaskStream, task: Task
+) -> Reconstructions | None:
+    """Fixed test images of the tasks seen, redrawn; None for a method that does not draw."""
     tests = stream.seen_tests(task)
     task_of_label = np.array(stream.task_of_label)
     task_of_image = torch.from_numpy(task_of_label[tests.labels.numpy()])
@@ -36,15 +35,9 @@ def save_reconstructions(
     images = tests.images.read(torch.tensor(firsts))
     drawn = method.redraw(images, reader)
     if drawn is None:
-        return
-    arrays = {"original": images, **drawn}
-    write_archive(
-        folder / "reconstructions" / f"task-{task.index:03d}.safetensors",
-        "reconstructions",
-        1,
-        {name: array.numpy() for name, array in arrays.items()},
-        {"tasks": shown, "scores": _score(method, reader, tests)},
-    )
+        return None
+    pictures = {name: array.numpy() for name, array in ({"original": images} | drawn).items()}
+    return Reconstructions(pictures, shown, _score(method, reader, tests))
 
 
 def _score(method: Method, reader: Reader, tests: ImageSet) -> dict[str, dict[str, float]]:
@@ -60,12 +53,6 @@ def _score(method: Method, reader: Reader, tests: ImageSet) -> dict[str, dict[st
             ssim = metrics.ssim(drawn[name].numpy(), original)
             scores[name] = {"psnr": float(psnr.mean()), "ssim": float(ssim.mean())}
     return scores
-
-
-def read_scores(folder: Path) -> list[dict[str, Any]]:
-    """The reconstruction scores after each task; empty for a method that does not draw."""
-    paths = sorted((folder / "reconstructions").glob("task-*.safetensors"))
-    return [read_archive(path, "reconstructions", 1)[1]["scores"] for path in paths]
 
 
 def draw_memory(method: Method, reader: Reader, path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from remnant.config import RunConfig, override
 from remnant.planning.run_estimate import images_per_task
 from remnant.recipes import load_recipe
-from remnant.runs.experiment import check_plan
 from remnant.runs.experiment import run as carry_out
 from remnant.terminal.progress import watch
 
@@ -35,11 +34,10 @@ def run(
     resolved = config if isinstance(config, RunConfig) else load_recipe(str(config))
     resolved = override(resolved, _plain(settings or {}))
     folder = Path(out) if out is not None else Path("runs") / resolved.recipe
-    check_plan(resolved)
     if not progress:
-        return carry_out(resolved, folder)
+        return carry_out(resolved, folder).model_dump(mode="json")
     with watch(images_per_task(resolved)) as watcher:
-        return carry_out(resolved, folder, watchers=(watcher,))
+        return carry_out(resolved, folder, watchers=(watcher,)).model_dump(mode="json")
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from remnant.config import RunConfig, override
 from remnant.errors import InputError
-from remnant.files import remove_temporary_files, write_json
+from remnant.files import new_folder, read_json_object, write_json
 from remnant.reports import write_comparison
-from remnant.runs.experiment import check_plan, is_finished
+from remnant.runs.experiment import validate_run
+from remnant.runs.run_folder import CONFIG, REPORT, SWEEP, is_finished
 from remnant.training.processes import is_main_process
-
-_PLAN = "sweep.json"  # written first, so that a stop loses no run that had not begun
-_PAGE = "report.html"
 
 RunOne = Callable[[RunConfig, Path], None]
 
@@ -50,35 +47,20 @@ def run_all(configs: dict[str, RunConfig], folder: Path, run_one: RunOne) -> Pat
         InputError: The folder is in use, or no run can start; nothing is left behind then.
     """
     for config in configs.values():
-        check_plan(config)
+        validate_run(config)
     if not is_main_process():
         _run_each(configs, folder, run_one)
         return None
-    _check_empty(folder)
-    was_there = folder.is_dir()
-    try:
+    advice = f"Choose another --out, or continue its runs with remnant resume {folder}."
+    with new_folder(folder, advice):
         plan = {name: config.model_dump(mode="json") for name, config in configs.items()}
-        write_json(folder / _PLAN, plan)
+        write_json(folder / SWEEP, plan)  # first, so that a stop loses no run that had not begun
         _run_each(configs, folder, run_one)
-    finally:
-        if not any((folder / name).exists() for name in configs):
-            _take_away(folder, was_there)
-    return write_comparison([folder], folder / _PAGE)
-
-
-def _run_each(configs: dict[str, RunConfig], folder: Path, run_one: RunOne) -> None:
-    for name, config in configs.items():
-        run_one(config, folder / name)
-
-
-def _take_away(folder: Path, was_there: bool) -> None:
-    (folder / _PLAN).unlink(missing_ok=True)
-    if not was_there and folder.is_dir():
-        folder.rmdir()
+    return write_comparison([folder], folder / REPORT)
 
 
 def is_sweep(folder: Path) -> bool:
-    return (folder / _PLAN).exists()
+    return (folder / SWEEP).exists()
 
 
 def resume_all(folder: Path, run_one: RunOne, resume_one: Callable[[Path], None]) -> Path | None:
@@ -87,38 +69,18 @@ def resume_all(folder: Path, run_one: RunOne, resume_one: Callable[[Path], None]
     Raises:
         InputError: All are finished, or the folder is damaged.
     """
-    plan = _read_plan(folder / _PLAN)
+    plan = read_json_object(folder / SWEEP, "the configs of several runs")
     waiting = [name for name in plan if not is_finished(folder / name)]
-    if not waiting and (folder / _PAGE).exists():
-        raise InputError(f"all runs in {folder} are finished. See {folder / _PAGE}.")
+    if not waiting and (folder / REPORT).exists():
+        raise InputError(f"all runs in {folder} are finished. See {folder / REPORT}.")
     for name in waiting:
-        if (folder / name / "config.json").exists():
+        if (folder / name / CONFIG).exists():
             resume_one(folder / name)
         else:
             run_one(RunConfig.parse(plan[name]), folder / name)
-    return write_comparison([folder], folder / _PAGE) if is_main_process() else None
+    return write_comparison([folder], folder / REPORT) if is_main_process() else None
 
 
-def _check_empty(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} must be a folder to write the runs into; it is a file.")
-    if folder.is_dir():
-        remove_temporary_files(folder)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise InputError(
-            f"{folder} is not empty. Choose another --out, or continue its runs with "
-            f"remnant resume {folder}."
-        )
-
-
-def _read_plan(path: Path) -> dict[str, Any]:
-    try:
-        plan = json.loads(path.read_bytes())
-    except ValueError:
-        plan = None
-    if not isinstance(plan, dict):
-        raise InputError(
-            f"{path} must hold the configs of several runs; it is damaged. Resume the runs in "
-            f"{path.parent} one by one."
-        )
-    return plan
+def _run_each(configs: dict[str, RunConfig], folder: Path, run_one: RunOne) -> None:
+    for name, config in configs.items():
+        run_one(config, folder / name)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from remnant.errors import InputError
+from remnant.phases import StepReport
 from remnant.serving.schemas import JobFacts
 from remnant.terminal.progress import TimeLeft
-from remnant.training.trainer import StepReport
 
 _KEPT = 100  # jobs that can still be asked for
 log = logging.getLogger(__name__)

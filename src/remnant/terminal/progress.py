@@ -10,8 +10,8 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from remnant.phases import StepReport
 from remnant.training.processes import is_main_process
-from remnant.training.trainer import StepReport
 
 _SECONDS_BETWEEN_UPDATES = 0.1
 

@@ -1,13 +1,13 @@
-"""One task with exact resume: what a run and a learner share.
+"""The loop over tasks, with exact resume: what a run and a learner share.
 
 A method is built, grown once for every task behind it and given the weights and the memory that
-they left. Then it learns a task: begin, phases, end. Random numbers start anew at every seam, so
-that whoever goes on from a checkpoint draws what one who never stopped draws.
+they left. Then it learns task after task: begin, phases, end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,11 +15,11 @@ import torch
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory
 from remnant.methods import Method
-from remnant.phases import Phase
+from remnant.phases import Phase, Watcher
 from remnant.randomness import derive_seed
 from remnant.training.checkpoints import Checkpoints, Point, phase_end
 from remnant.training.network_state import Arrays, load_method_state, method_state
-from remnant.training.trainer import Trainer, Watcher
+from remnant.training.trainer import Trainer
 
 Shape = tuple[int, int, int]  # height, width and channels of an image
 _TRIED = 8  # images of a task, to see whether the memory can hold one
@@ -67,14 +67,14 @@ def load_standing_state(method: Method[Any], arrays: Arrays, words: Any, source:
         method.memory = Memory.from_arrays(stored, words, source)
 
 
-# -------------------------------------------------------------------------------------- one task
+# -------------------------------------------------------------------------------------- the loop
 
 
 class TaskLoop:
-    """Carries out tasks, one at a time, from wherever the checkpoints left them.
+    """The loop of the whole program: task after task, from wherever the checkpoints left it.
 
     Args:
-        save: Writes a point of the task under way; its owner adds what he needs to know there.
+        save: Writes a point of the task under way, with whatever else its owner needs there.
     """
 
     def __init__(
@@ -91,46 +91,47 @@ class TaskLoop:
         self._seed = seed
         self._save = save
 
-    def learn(self, task: Task, point: Point, watchers: tuple[Watcher, ...] = ()) -> None:
-        """Begin the task, run its phases and end it, passing those that `point` has behind it."""
-        method, reader = self._method.eval(), self._trainer.reader
-        self._start_chance("begin", task)
-        method.begin_task(task, reader)
-        method.eval()  # what has grown, too
-        if method.memory is not None:
-            some = task.train.images.read(torch.arange(min(_TRIED, len(task.train))))
-            method.memory.require_room_for(some, task.num_seen_classes)
-        self._trainer.processes.prepare(method)
-        for index, phase in enumerate(self._phases(task)):
-            end = phase_end(task.index, index)
-            if point >= end:
-                arrays, _ = self._checkpoints.load(end)
-                load_method_state(method, arrays)
-                continue
-            self._fit(task, phase, Point(task.index, index), point, watchers)
-            self._save(end, method_state(method))
-        self._start_chance("end", task)
-        method.eval().end_task(task, reader)
-        if method.memory is not None:
-            self._trainer.processes.check_same(method.memory.digest(), "memory")
+    def learn(
+        self,
+        tasks: Iterable[Task],
+        point: Point,
+        watchers: tuple[Watcher, ...] = (),
+        after_task: Callable[[Task], None] = lambda _: None,
+    ) -> None:
+        """Learn the tasks in turn, the first of them from `point` on."""
+        method, reader = self._method, self._trainer.reader
+        for task in tasks:
+            self._prepare("begin", task)
+            method.begin_task(task, reader)  # grow, take a snapshot, complete exemplars
+            self._check_room(task)
+            for here, phase in self._phases(task, point):  # what to optimise, and on which data
+                self._fit(task, phase, here, point, watchers)  # the only backward pass
+            self._prepare("end", task)
+            method.end_task(task, reader)  # choose exemplars
+            self._check_agreement()
+            after_task(task)  # evaluate, write the result, save a checkpoint
 
-    def _phases(self, task: Task) -> Iterator[Phase]:
-        """The method's phases, with the random numbers between two of them fixed."""
+    def _phases(self, task: Task, point: Point) -> Iterator[tuple[Point, Phase]]:
+        """The phases that are left and where each begins; finished ones are loaded from disk."""
         phases = self._method.phases(task, self._trainer.reader)
-        for index in range(1_000_000):
-            self._start_chance("between", task, index)
+        for index in itertools.count():
+            self._set_seed("between", task, index)
             phase = next(phases, None)
             if phase is None:
                 return
-            yield phase
+            end = phase_end(task.index, index)
+            if point < end:
+                yield Point(task.index, index), phase
+                self._save(end, method_state(self._method))
+            else:
+                load_method_state(self._method, self._checkpoints.load(end)[0])
 
     def _fit(
         self, task: Task, phase: Phase, here: Point, point: Point, watchers: tuple[Watcher, ...]
     ) -> None:
         resume_from = None
         if point > here:
-            arrays, _ = self._checkpoints.load(point)
-            resume_from = (int(point.step), arrays)
+            resume_from = (int(point.step), self._checkpoints.load(point)[0])
 
         def save(step: int, arrays: Arrays) -> None:
             self._save(Point(here.task, here.phase, step), arrays)
@@ -139,5 +140,22 @@ class TaskLoop:
             self._method, task, phase, watchers=watchers, resume_from=resume_from, save=save
         )
 
-    def _start_chance(self, purpose: str, task: Task, index: int = 0) -> None:
+    def _prepare(self, verb: str, task: Task) -> None:
+        self._set_seed(verb, task)
+        self._method.eval()
+
+    def _check_room(self, task: Task) -> None:
+        """Refuse a budget that holds nothing of this task before hours of training."""
+        self._method.eval()  # what has grown, too
+        if self._method.memory is not None:
+            some = task.train.images.read(torch.arange(min(_TRIED, len(task.train))))
+            self._method.memory.require_room_for(some, task.num_seen_classes)
+        self._trainer.processes.prepare(self._method)
+
+    def _check_agreement(self) -> None:
+        if self._method.memory is not None:
+            self._trainer.processes.check_same(self._method.memory.digest(), "memory")
+
+    def _set_seed(self, purpose: str, task: Task, index: int = 0) -> None:
+        """Random numbers start again at every seam: a resumed run draws the same ones."""
         torch.manual_seed(derive_seed(self._seed, purpose, task.index, index))

@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
-from dataclasses import dataclass
-from typing import Protocol
+from contextlib import closing, contextmanager
 
 import numpy as np
 import torch
@@ -20,7 +18,7 @@ from torch import Tensor, nn
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.methods.base import Method
-from remnant.phases import Batch, Phase, Player
+from remnant.phases import Batch, Phase, Player, StepReport, Watcher
 from remnant.randomness import derive_seed
 from remnant.training.batches import Feeder, Look
 from remnant.training.network_state import Arrays, load_training_state, training_state
@@ -32,37 +30,11 @@ from remnant.training.optimizers import (
 )
 from remnant.training.processes import Processes
 from remnant.training.reader import FabricReader
+from remnant.training.sampling import Sampler
 
 
 class NonFiniteLossError(InputError):
     """A loss became infinite or not a number."""
-
-
-@dataclass(frozen=True)
-class StepReport:
-    """One optimiser step, for progress bars and event logs."""
-
-    task: int
-    phase: str
-    epoch: int  # from 0
-    num_epochs: int
-    step: int  # from 0 within the phase
-    num_steps: int
-    terms: dict[str, float]
-    lr: float
-    images: int
-    images_per_second: float
-    is_epoch_end: bool
-
-    @property
-    def loss(self) -> float:
-        return sum(self.terms.values())
-
-
-class Watcher(Protocol):
-    """Whoever wants to know how training goes."""
-
-    def on_step(self, report: StepReport) -> None: ...
 
 
 SaveStep = Callable[
@@ -119,22 +91,27 @@ class Trainer:
         if resume_from is not None:
             start, arrays = resume_from
             load_training_state(method, optimizers, arrays)
-        loop = _Loop(self, method, task, phase, feeder, optimizers, seed)
         steps = range(start, stop)
         # Closing stops the thread that reads ahead, whoever raises.
         with (
             only_moving(method, phase),
             self.processes.compiled(method),
-            closing(loop.batches(steps)) as batches,
+            closing(self._batches(feeder, steps)) as batches,
         ):
             method.train()
-            for report in loop.run(steps, batches):
-                done = report.step + 1
+            began = time.perf_counter()
+            for step, parts in zip(steps, batches, strict=True):
+                torch.manual_seed(derive_seed(seed, "step", step))
+                terms, rate = self._step(phase, optimizers, feeder.sampler, parts, step, task.index)
+                self.processes.average_statistics(method)
+                seconds = time.perf_counter() - began
+                report = _report(task, phase, feeder.sampler, step, terms, rate, seconds)
                 for watcher in watchers:
                     watcher.on_step(report)
-                is_due = done % self._checkpoint_every_steps == 0 and done < stop
+                is_due = (step + 1) % self._checkpoint_every_steps == 0 and step + 1 < stop
                 if save is not None and is_due:
-                    save(done, training_state(method, optimizers))
+                    save(step + 1, training_state(method, optimizers))
+                began = time.perf_counter()
         method.eval()
 
     def evaluate(self, method: Method, images: ImageSet) -> Tensor:
@@ -148,126 +125,107 @@ class Trainer:
         found = self.reader.apply(best, images)
         return nn.functional.pad(found, (0, 5 - found.shape[1]), value=-1)
 
-
-class _Loop:
-    """One phase under way."""
-
-    def __init__(
-        self,
-        trainer: Trainer,
-        method: Method,
-        task: Task,
-        phase: Phase,
-        feeder: Feeder,
-        optimizers: list[torch.optim.Optimizer],
-        seed: int,
-    ) -> None:
-        self._processes = trainer.processes
-        self._accumulate = trainer.accumulate
-        self._method = method
-        self._task = task
-        self._phase = phase
-        self._feeder = feeder
-        self._optimizers = optimizers
-        self._seed = seed
-
-    def batches(self, steps: range) -> Generator[list[Batch], None, None]:
+    def _batches(self, feeder: Feeder, steps: range) -> Generator[list[Batch], None, None]:
         """This process's parts of every step's batch."""
-        first = self._processes.rank * self._accumulate
-        parts = range(first, first + self._accumulate)
-        return self._feeder.batches(steps, parts, self._processes.count * self._accumulate)
+        first = self.processes.rank * self.accumulate
+        parts = range(first, first + self.accumulate)
+        return feeder.batches(steps, parts, self.processes.count * self.accumulate)
 
-    def run(self, steps: range, fed: Iterator[list[Batch]]) -> Iterator[StepReport]:
-        sampler, schedule = self._feeder.sampler, self._phase.schedule
-        began = time.perf_counter()
-        for step, batches in zip(steps, fed, strict=True):
-            torch.manual_seed(derive_seed(self._seed, "step", step))
-            terms: dict[str, float] = {}
-            rate = 0.0
-            for player, optimizer in zip(self._phase.players, self._optimizers, strict=True):
-                if step % player.every == 0:
-                    rate = learning_rate(
-                        player.optimizer, step, sampler.steps_per_epoch, sampler.num_steps
-                    )
-                    set_learning_rate(optimizer, rate)
-                    terms |= self._move(player, optimizer, batches, step)
-            self._processes.average_statistics(self._method)
-            images = sampler.batch_size(step)
-            now = time.perf_counter()
-            epoch = step // sampler.steps_per_epoch
-            yield StepReport(
-                task=self._task.index,
-                phase=self._phase.name,
-                epoch=epoch,
-                num_epochs=schedule.epochs,
-                step=step,
-                num_steps=sampler.num_steps,
-                terms=terms,
-                lr=rate,
-                images=images,
-                images_per_second=images / max(now - began, 1e-9),
-                is_epoch_end=(step + 1) % sampler.steps_per_epoch == 0,
-            )
-            began = time.perf_counter()
-
-    def _move(
+    def _step(
         self,
-        player: Player,
-        optimizer: torch.optim.Optimizer,
+        phase: Phase,
+        optimizers: list[torch.optim.Optimizer],
+        sampler: Sampler,
         batches: list[Batch],
         step: int,
+        task_index: int,
+    ) -> tuple[dict[str, float], float]:
+        """Every player's turn; returns the loss terms and the learning rate of the last one."""
+        terms: dict[str, float] = {}
+        rate = 0.0
+        for player, optimizer in zip(phase.players, optimizers, strict=True):
+            if step % player.every:
+                continue
+            rate = learning_rate(player.optimizer, step, sampler.steps_per_epoch, sampler.num_steps)
+            set_learning_rate(optimizer, rate)
+            for parameter in phase.parameters:
+                parameter.grad = None
+            found = self._differentiate(player, batches, sampler.batch_size(step))
+            # Of the sum over processes, so that all of them stop together.
+            _check_finite(found, f"task {task_index}, phase {phase.name!r}, step {step}")
+            self.processes.add_gradients(player.parameters)
+            clip_gradients(player.optimizer, player.parameters)
+            if player.on_gradients is not None:
+                player.on_gradients()
+            optimizer.step()
+            if player.after_step is not None:
+                player.after_step()
+            terms |= found
+        return terms, rate
+
+    def _differentiate(
+        self, player: Player, batches: list[Batch], num_images: int
     ) -> dict[str, float]:
-        """One player's turn: gradients over all parts of the batch, then a step."""
-        for parameter in self._phase.parameters:
-            parameter.grad = None
-        num_images = self._feeder.sampler.batch_size(step)
+        """The backward pass over all parts of a batch; returns its loss terms."""
         totals: dict[str, float] = {}
         for batch in batches:
             if len(batch.labels) == 0:
                 continue
             share = len(batch.labels) / num_images
-            with self._processes.autocast():
+            with self.processes.autocast():
                 terms = player.loss(batch)
                 loss = torch.stack([term.float() for term in terms.values()]).sum() * share
-            self._processes.backward(loss)
+            self.processes.backward(loss)
             for name, term in terms.items():
                 totals[name] = totals.get(name, 0.0) + float(term.detach()) * share
-        totals = self._processes.add_terms(totals)
-        self._check(totals, step)  # of the sum, so that all processes stop together
-        self._processes.add_gradients(player.parameters)
-        clip_gradients(player.optimizer, player.parameters)
-        if player.on_gradients is not None:
-            player.on_gradients()
-        optimizer.step()
-        if player.after_step is not None:
-            player.after_step()
-        return totals
-
-    def _check(self, terms: Mapping[str, float], step: int) -> None:
-        for name, term in terms.items():
-            if not math.isfinite(term):
-                raise NonFiniteLossError(
-                    f"the loss term {name!r} became {term} in task "
-                    f"{self._task.index}, phase {self._phase.name!r}, step {step}. Lower the "
-                    "learning rate or clip the gradients (optimizer.clip_norm)."
-                )
+        return self.processes.add_terms(totals)
 
 
-class only_moving:
+def _report(
+    task: Task,
+    phase: Phase,
+    sampler: Sampler,
+    step: int,
+    terms: dict[str, float],
+    rate: float,
+    seconds: float,
+) -> StepReport:
+    images = sampler.batch_size(step)
+    return StepReport(
+        task=task.index,
+        phase=phase.name,
+        epoch=step // sampler.steps_per_epoch,
+        num_epochs=phase.schedule.epochs,
+        step=step,
+        num_steps=sampler.num_steps,
+        terms=terms,
+        lr=rate,
+        images=images,
+        images_per_second=images / max(seconds, 1e-9),
+        is_epoch_end=(step + 1) % sampler.steps_per_epoch == 0,
+    )
+
+
+def _check_finite(terms: Mapping[str, float], where: str) -> None:
+    for name, term in terms.items():
+        if not math.isfinite(term):
+            raise NonFiniteLossError(
+                f"the loss term {name!r} became {term} in {where}. Lower the learning rate or clip "
+                "the gradients (optimizer.clip_norm)."
+            )
+
+
+@contextmanager
+def only_moving(method: nn.Module, phase: Phase) -> Iterator[None]:
     """Within the block, gradients are computed for the phase's parameters and for no others."""
-
-    def __init__(self, method: nn.Module, phase: Phase) -> None:
-        self._all = list(method.parameters())
-        self._before = [parameter.requires_grad for parameter in self._all]
-        self._moving = phase.parameters
-
-    def __enter__(self) -> None:
-        for parameter in self._all:
-            parameter.requires_grad_(False)
-        for parameter in self._moving:
-            parameter.requires_grad_(True)
-
-    def __exit__(self, *_: object) -> None:
-        for parameter, before in zip(self._all, self._before, strict=True):
-            parameter.requires_grad_(before)
+    before = [(parameter, parameter.requires_grad) for parameter in method.parameters()]
+    for parameter, _ in before:
+        parameter.requires_grad_(False)
+    for parameter in phase.parameters:
+        parameter.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for parameter, requires_grad in before:
+            parameter.requires_grad_(requires_grad)
             parameter.grad = None

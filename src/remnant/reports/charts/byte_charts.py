@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from remnant.reports.charts.canvas import MARKERS, SERIES, put_legend_above, render, set_byte_axis
 from remnant.reports.groups import RunGroup
-from remnant.reports.records import RunFolder
+from remnant.runs.run_folder import RunFolder
 
 _PARAMETER_BYTES = 4  # float32
 _LINE_INCHES = 0.16  # of a name beside its point

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from remnant.reports.charts.canvas import SHADES, ink_on
-from remnant.reports.records import RunFolder
+from remnant.runs.run_folder import RunFolder
 
 MAX_NUMBERED = 12  # parts of a chart that still have room for a number
 _MAX_VECTOR = 30  # rows of a grid that is drawn as shapes and not as one picture

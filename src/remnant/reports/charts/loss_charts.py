@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from remnant.reports.events import Json
+from remnant.runs.events import Json
 
 _NUM_BINS = 240  # of the whole run
 

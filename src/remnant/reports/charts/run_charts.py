@@ -22,8 +22,8 @@ from remnant.reports.charts.canvas import (
 )
 from remnant.reports.charts.heatmaps import MAX_NUMBERED, draw_confusion, draw_matrix
 from remnant.reports.charts.loss_charts import loss_curves
-from remnant.reports.records import RunFolder, read_run
 from remnant.reports.sheets.reconstructions import draw_reconstructions
+from remnant.runs.run_folder import FIGURES, RunFolder, read_run
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def draw_figures(folder: Path) -> list[Path]:
     run = read_run(folder)
     paths = []
     for chart in CHARTS:
-        path = folder / "figures" / f"{chart.name}.svg"
+        path = folder / FIGURES / f"{chart.name}.svg"
         if chart.applies(run):
             write_text(path, _render(chart, run))
             paths.append(path)

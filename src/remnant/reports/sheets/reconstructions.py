@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import safetensors.numpy
 from PIL import Image, ImageDraw
-from safetensors import safe_open
 
 from remnant.files import write_bytes, write_text
 from remnant.metrics import psnr
@@ -24,6 +22,7 @@ from remnant.reports.sheets.contact_sheet import (
     fit_tile,
     load_font,
 )
+from remnant.runs.run_folder import FIGURES, read_reconstructions
 
 _SHOWN_STEPS = 4  # columns of tasks, as in the paper's figure
 _HEAD, _FOOT = 40, 18  # pixels above the tiles and below each row
@@ -40,22 +39,16 @@ class Tile:
 
 def draw_reconstructions(folder: Path) -> list[Path]:
     """Draw the figures of a run whose method redraws images; nothing for others."""
-    paths = sorted((folder / "reconstructions").glob("task-*.safetensors"))
-    if not paths:
+    found = read_reconstructions(folder)
+    if not found:
         return []
-    steps = [safetensors.numpy.load_file(path) for path in paths]
+    steps = [dict(one.pictures) for one in found]
     shown = np.linspace(0, len(steps) - 1, min(_SHOWN_STEPS, len(steps))).round().astype(int)
-    figures = folder / "figures"
-    written = [_draw_steps(steps, [int(i) for i in shown], _tasks(paths[-1]), figures)]
+    figures = folder / FIGURES
+    written = [_draw_steps(steps, [int(i) for i in shown], found[-1].tasks, figures)]
     if "difference" in steps[-1]:
         written.append(_draw_residual(steps[-1], figures))
     return written
-
-
-def _tasks(path: Path) -> list[int]:
-    """Which task each image of a file belongs to."""
-    with safe_open(path, framework="numpy") as file:
-        return json.loads(file.metadata()["remnant"])["metadata"]["tasks"]
 
 
 def _draw_steps(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from remnant.errors import InputError
-from remnant.reports import find_runs, read_run
+from remnant.runs.run_folder import find_runs, read_run
 from tests.support.run_folders import WriteRun
 
 

@@ -1,0 +1,72 @@
+"""environment.json: versions, machine and commit, written before training starts."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from remnant._version import __version__
+from remnant.files import write_json
+from remnant.runs.run_folder import ENVIRONMENT
+from remnant.training.processes import TrainingConfig, acceleration_of
+
+_PACKAGES = (
+    "torch",
+    "numpy",
+    "lightning-fabric",
+    "pydantic",
+    "pillow",
+    "safetensors",
+    "scikit-learn",
+)
+
+
+def write_environment(folder: Path, training: TrainingConfig) -> None:
+    """Versions, machine, what is used of it, and commit, before training starts."""
+    write_json(
+        folder / ENVIRONMENT,
+        {
+            "remnant": __version__,
+            "commit": _commit(),
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
+            "platform": platform.platform(),
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "accelerators": [
+                torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
+            ],
+            "acceleration": asdict(acceleration_of(training)),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        },
+    )
+
+
+def _commit() -> str | None:
+    """The commit of a source checkout; None for an installed package."""
+    here = Path(__file__).parents[1]
+    if not (here.parents[1] / ".git").exists():
+        return None
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())

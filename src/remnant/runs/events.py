@@ -1,0 +1,131 @@
+"""events.jsonl: what happened in a run, a line each; its writer and its reader, without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from remnant.phases import StepReport
+
+EVENTS = "events.jsonl"
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Counters:
+    """What a run has done so far; travels in checkpoints."""
+
+    events_bytes: int = 0
+    train_images: int = 0
+    train_seconds: float = 0.0
+    task_seconds: float = 0.0  # of the task under way
+    seconds_per_task: list[float] = field(default_factory=list)
+    parameters_per_task: list[int] = field(default_factory=list)  # after each task
+    predict_flops_per_task: list[int] = field(default_factory=list)  # per image
+    working_bytes: int = 0  # of the last task's replay, beside the memory
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Counters:
+        return cls(**values)
+
+
+class EventLog:
+    """Appends to events.jsonl, a line per few steps; on resume it is cut back to the checkpoint."""
+
+    def __init__(self, folder: Path, counters: Counters, every_steps: int) -> None:
+        self._counters = counters
+        self._every_steps = every_steps
+        path = folder / EVENTS
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        # A log that lost its end (or was deleted) goes on from its last whole line.
+        kept = self._file.read(counters.events_bytes)
+        counters.events_bytes = kept.rfind(b"\n") + 1
+        self._file.seek(counters.events_bytes)
+        self._file.truncate()
+
+    def write(self, event: str, **values: Any) -> None:
+        line = json.dumps({"event": event, **values}, allow_nan=False) + "\n"
+        self._file.write(line.encode())
+        self._file.flush()
+        self._counters.events_bytes += len(line)
+
+    def on_step(self, report: StepReport) -> None:
+        self._counters.train_images += report.images
+        self._counters.train_seconds += report.images / report.images_per_second
+        is_last = report.step + 1 == report.num_steps
+        if report.step % self._every_steps == 0 or is_last:
+            self.write(
+                "step",
+                task=report.task,
+                phase=report.phase,
+                epoch=report.epoch,
+                step=report.step,
+                num_steps=report.num_steps,
+                loss=round(report.loss, 6),
+                terms={name: round(value, 6) for name, value in report.terms.items()},
+                lr=report.lr,
+                images_per_second=round(report.images_per_second, 1),
+            )
+
+    def sync(self) -> None:
+        """Bring the lines to disk, where a checkpoint is about to count on them."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_events(path: Path) -> list[Json]:
+    """The events of a run, without the lines that a killed process left cut off."""
+    if not path.is_file():
+        return []
+    events = []
+    # A run that was killed and resumed has its cut-off line in the middle, so any may be one.
+    for line in path.read_bytes().splitlines():
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            events.append(event)
+    return events
+
+
+def result_so_far(config: Json, events: list[Json]) -> Json:
+    """What the events of a run without result.json say about its completed tasks."""
+    # Keyed by task: a task that was repeated after a resume counts once.
+    begun = {event["task"]: event for event in events if event.get("event") == "task_begin"}
+    ended = {event["task"]: event for event in events if event.get("event") == "task_end"}
+    names = [list(begun[task].get("class_names", [])) for task in sorted(begun)]
+    accuracies = [ended[task]["accuracy"] for task in sorted(ended)]
+    return {
+        "recipe": config.get("recipe") or "",
+        "method": setting(config, "method.name") or "",
+        "dataset": setting(config, "data.dataset") or "",
+        "seed": config.get("seed"),
+        "order": setting(config, "stream.order"),
+        "task_sizes": [len(task_names) for task_names in names],
+        "class_names": [name for task_names in names for name in task_names],
+        "accuracies": accuracies,
+        "average_accuracy": sum(accuracies) / len(accuracies) if accuracies else None,
+        "last_accuracy": accuracies[-1] if accuracies else None,
+        "seconds_per_task": [ended[task].get("seconds", 0.0) for task in sorted(ended)],
+        "train_seconds": sum(ended[task].get("seconds", 0.0) for task in ended) or None,
+        "finished": False,
+    }
+
+
+def setting(config: Json, name: str) -> Any:
+    """The value at a dotted name such as `memory.budget`; None where there is none."""
+    value: Any = config
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
