@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import remnant
 
 SOURCE = Path(remnant.__file__).parent
@@ -87,13 +85,16 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_imports_point_one_way(path: Path) -> None:
-    part = part_of(module_of(path))
-    assert part in LEAVES or part in MATRIX, f"{part} has no place in the matrix of packages"
-    found = imports_of(ast.parse(path.read_text()))
-    wrong = [module for module in found if not is_allowed(part, module)]
-    assert not wrong, f"{part} must not import {wrong}"
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for path, tree in TREES.items():
+        part = part_of(module_of(path))
+        assert part in LEAVES or part in MATRIX, f"{part} has no place in the matrix of packages"
+        wrong += [(name_of(path), one) for one in imports_of(tree) if not is_allowed(part, one)]
+    assert wrong == []
 
 
 def test_the_check_of_imports_can_fail() -> None:
@@ -110,13 +111,43 @@ def test_module_names_are_unique() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_only_the_command_line_imports_inside_functions(path: Path) -> None:
-    if part_of(module_of(path)) in ("cli", "__init__"):
-        return
+def test_only_the_command_line_imports_inside_functions() -> None:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    inside = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, functions)]
-    assert [module for node in inside for module in imports_of(node)] == []
+    found = [
+        (name_of(path), module)
+        for path, tree in TREES.items()
+        if part_of(module_of(path)) not in ("cli", "__init__")
+        for node in ast.walk(tree)
+        if isinstance(node, functions)
+        for module in imports_of(node)
+    ]
+    assert found == []
+
+
+def test_no_private_name_of_another_object_is_used() -> None:
+    own = ("self", "cls", "os", "torch", "block")  # os._exit, torch._dynamo: there is no other way
+    found = [
+        f"{name_of(path)}:{node.lineno}: {ast.unparse(node)}"
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and re.fullmatch(r"_[a-z]\w*", node.attr)
+        and ast.unparse(node.value).split(".")[0] not in own
+        and not _is_of_own_class(tree, node)
+    ]
+    assert found == []
+
+
+def _is_of_own_class(tree: ast.Module, node: ast.Attribute) -> bool:
+    """Whether a class of the same file has this name: a classmethod may set what it owns."""
+    names = {
+        inner.attr
+        for one in ast.walk(tree)
+        if isinstance(one, ast.ClassDef)
+        for inner in ast.walk(one)
+        if isinstance(inner, ast.Attribute) and ast.unparse(inner.value) in ("self", "cls")
+    }
+    return node.attr in names
 
 
 def test_the_public_names_are_those_of_all() -> None:
@@ -129,23 +160,22 @@ def test_reports_are_read_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def called_names(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func)
+def called_names(tree: ast.Module) -> set[str]:
+    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_nothing_is_unpickled_and_only_the_command_line_prints(path: Path) -> None:
-    called = set(called_names(path))
-    assert not called & {"torch.load", "torch.save", "np.load", "numpy.load", "eval", "exec"}
-    assert "print" not in called or path.parent.name == "cli"
-    assert not re.search(r"^\s*(import|from) (pickle|joblib|dill|shelve)\b", path.read_text(), re.M)
+def test_nothing_is_unpickled_and_only_the_command_line_prints() -> None:
+    forbidden = {"torch.load", "torch.save", "np.load", "numpy.load", "eval", "exec"}
+    pickles = re.compile(r"^\s*(import|from) (pickle|joblib|dill|shelve)\b", re.M)
+    for path, tree in TREES.items():
+        called = called_names(tree)
+        assert not called & forbidden, name_of(path)
+        assert "print" not in called or path.parent.name == "cli", name_of(path)
+        assert not pickles.search(path.read_text()), name_of(path)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_errors_are_named_and_none_is_swallowed(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
+def test_errors_are_named_and_none_is_swallowed() -> None:
+    for path, node in ((path, node) for path, tree in TREES.items() for node in ast.walk(tree)):
         if isinstance(node, ast.ExceptHandler):
             kinds = ast.unparse(node.type) if node.type else ""
             is_passed_on = any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
@@ -155,24 +185,18 @@ def test_errors_are_named_and_none_is_swallowed(path: Path) -> None:
             assert ast.unparse(node.exc).split("(")[0] not in ("Exception", "BaseException")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_departures_and_choices_can_be_found_by_one_search(path: Path) -> None:
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        for word in ("departs from", "departure from"):
-            found = re.search(word, line, re.IGNORECASE)
-            assert found is None or found[0] == "Departs from", f"{path}:{number}: {line.strip()}"
-        found = re.search(r"\bchosen: \S", line, re.IGNORECASE)
-        assert found is None or found[0].startswith("Chosen:"), f"{path}:{number}: {line.strip()}"
+def test_departures_and_choices_can_be_found_by_one_search() -> None:
+    forms = {r"\bdepart(?:s|ure) from": "Departs from", r"\bchosen: \S": "Chosen:"}
+    for path in FILES:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            for pattern, right in forms.items():
+                found = re.search(pattern, line, re.IGNORECASE)
+                assert found is None or found[0].startswith(right), f"{path}:{number}: {line}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_every_module_says_what_it_is_and_has_an_owner(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    assert ast.get_docstring(tree) or path.name == "__main__.py"
-    assert path.stem not in ("utils", "common", "misc", "helpers")
-    assert "*" not in {
-        name.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
-    }
+def test_every_module_says_what_it_is_and_has_an_owner() -> None:
+    for path, tree in TREES.items():
+        assert ast.get_docstring(tree) or path.name == "__main__.py", name_of(path)
+        assert path.stem not in ("utils", "common", "misc", "helpers"), name_of(path)
+        froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        assert "*" not in {name.name for node in froms for name in node.names}, name_of(path)
