@@ -228,7 +228,7 @@ WRONG_SETTINGS = {
     "memory.budget=1KiB/class": 'at least "3072B/class"',
     "memory.budget=10KiB": 'at least "30720B"',
     "memory=null": "er keeps exemplars, so it needs memory.budget.",
-    "training.accelerator=cuda": "needs a device that torch cannot find here",
+    "training.accelerator=cuda": "needs a device that torch cannot find",
 }
 
 
