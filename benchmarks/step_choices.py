@@ -27,7 +27,7 @@ from remnant.methods.bimae import BiMAE, BiMAEConfig
 from remnant.models.bilateral import BilateralMAE
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.planning.flops import batch_of_noise
-from remnant.training.allocator import keep_freed_memory
+from remnant.training.devices import keep_freed_memory
 
 SHAPE, NUM_CLASSES, BATCH = (32, 32, 3), 10, 128
 Choice = Callable[[], AbstractContextManager[object]]

@@ -58,7 +58,7 @@ def test_the_paper_step_is_within_its_arithmetic() -> None:
 
 
 class Hands:
-    """A clock that moves only when told."""
+    """A clock that the test moves."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -68,7 +68,7 @@ class Hands:
         self.now += seconds
 
 
-def test_works_take_turns_and_the_second_time_of_each_counts(
+def test_workloads_take_turns_and_the_second_run_of_each_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hands, order = Hands(monkeypatch), []
@@ -83,7 +83,7 @@ def test_works_take_turns_and_the_second_time_of_each_counts(
     assert seconds == {"a": 2, "b": 8}
 
 
-def test_a_clock_adds_up_only_what_it_was_asked_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_adds_up_only_timed_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     hands, clock = Hands(monkeypatch), Clock()
     timed = clock.timed(hands.move)
     timed(2)
@@ -92,7 +92,7 @@ def test_a_clock_adds_up_only_what_it_was_asked_to_time(monkeypatch: pytest.Monk
     assert clock.seconds == 5
 
 
-def test_overhead_is_a_share_of_real_steps(tmp_path: Path) -> None:
+def test_overhead_is_a_fraction_measured_over_real_steps(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = BiMAEConfig.model_validate(
         {
@@ -115,7 +115,7 @@ def test_overhead_is_a_share_of_real_steps(tmp_path: Path) -> None:
 _KILO = torch.zeros(256)  # 1,024 bytes
 
 
-def test_live_memory_is_what_is_held_at_once_and_not_what_was_made() -> None:
+def test_live_memory_excludes_tensors_that_were_freed() -> None:
     with LiveMemory() as memory:
         first = _KILO + 1
         second = first + 1
@@ -130,7 +130,7 @@ def test_live_memory_is_what_is_held_at_once_and_not_what_was_made() -> None:
         assert (memory.bytes, memory.peak_bytes) == (0, 2048)
 
 
-def test_live_memory_counts_what_is_kept_for_the_backward_pass() -> None:
+def test_live_memory_counts_tensors_saved_for_the_backward_pass() -> None:
     weight = torch.ones(256, requires_grad=True)
 
     def chain(length: int) -> None:
@@ -156,7 +156,7 @@ def test_the_fast_step_takes_little_more_memory_than_the_literal_one() -> None:
     assert fast < 1.1 * literal
 
 
-def test_every_codec_is_timed_but_for_those_that_are_not_installed(
+def test_every_installed_codec_is_timed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object) -> Codec:
@@ -171,7 +171,7 @@ def test_every_codec_is_timed_but_for_those_that_are_not_installed(
 
 
 @pytest.mark.slow
-def test_the_whole_bench_tells_what_the_documents_promise() -> None:
+def test_the_bench_reports_what_the_documents_list() -> None:
     from remnant.bench import bench
 
     figures = bench(repeats=1, overhead_steps=2)

@@ -186,8 +186,8 @@ WRONG_ARGUMENTS = {
     "plan --dataset digits --budget lots": "memory.budget must be a positive amount of memory",
     "plan --dataset digits": "--budget",
     "plan --dataset digits --budget 1KiB --sample 0": "a sample must have at least 1 image; got 0.",
-    "plan --dataset digits --budget 1KiB --html .": "--html takes the name of a file",
-    "plan --dataset digits --budget 1KiB --set method.name=er": "settings of data and memory",
+    "plan --dataset digits --budget 1KiB --html .": "--html must be a file",
+    "plan --dataset digits --budget 1KiB --set method.name=er": "only settings of data, memory",
     "plan --dataset digits --budget 1KiB --set memory.codec.patch_size=5": "is not a setting",
     "plan --dataset digits --budget 1KiB --set memory.codec=pathces": "must be one of raw, patches",
 }
@@ -204,8 +204,8 @@ def test_a_wrong_command_line_ends_in_a_sentence_and_no_file(
 WRONG_SETTINGS = {
     "memory.bugdet=1KiB": "memory.bugdet is not a setting. Did you mean memory.budget?",
     "memroy.budget=1KiB": "memroy.budget is not a setting. Did you mean memory.budget?",
-    "method.first.epochs": "--set takes key=value; got 'method.first.epochs'.",
-    "=3": "--set takes key=value; got '=3'.",
+    "method.first.epochs": "--set must be key=value; got 'method.first.epochs'.",
+    "=3": "--set must be key=value; got '=3'.",
     "method.first.epochs=0": "method.first.epochs must be at least 1; got 0.",
     "method.first.epochs=two": "method.first.epochs must be a whole number; got two.",
     "method.first.epochs=1.5": "method.first.epochs must be a whole number; got 1.5.",
@@ -228,7 +228,7 @@ WRONG_SETTINGS = {
     "memory.budget=1KiB/class": 'at least "3072B/class"',
     "memory.budget=10KiB": 'at least "30720B"',
     "memory=null": "er keeps exemplars, so it needs memory.budget.",
-    "training.accelerator=cuda": "needs a device that torch cannot find here",
+    "training.accelerator=cuda": "needs a device that torch cannot find",
 }
 
 

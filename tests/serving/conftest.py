@@ -1,4 +1,4 @@
-"""A store taught in milliseconds, an app around it, and a server in a process of its own."""
+"""A store taught in milliseconds, an app for it, and a server in its own process."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 from remnant.methods import METHODS
 from remnant.recipes import RECIPES
-from remnant.serving import ServedStore, build_app
+from remnant.serving import StoreSession, build_app
 from remnant.serving.guard import Rules
-from tests.support.asking import Client, RealServer
 from tests.support.browser import chromium
+from tests.support.http_client import Client, RealServer
 from tests.support.small_learner import TaughtPixels, recipe, stripes, tiny_learner
 
 __all__ = ["chromium"]
@@ -34,15 +34,15 @@ def store(pixels: None, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def served(store: Path) -> Iterator[ServedStore]:
-    found = ServedStore(store)
+def session(store: Path) -> Iterator[StoreSession]:
+    found = StoreSession(store)
     yield found
     found.close()
 
 
 @pytest.fixture
-def client(served: ServedStore) -> Client:
-    return Client(build_app(served, Rules()))
+def client(session: StoreSession) -> Client:
+    return Client(build_app(session, Rules()))
 
 
 @pytest.fixture(scope="session")

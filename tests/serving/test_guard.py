@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remnant.errors import InputError
-from remnant.serving import ServedStore, build_app, server
+from remnant.serving import StoreSession, build_app, server
 from remnant.serving.guard import HEADERS, Rules
-from tests.support.asking import ADDRESS, Client, png
+from tests.support.http_client import ADDRESS, Client, png
 from tests.support.small_learner import stripes
 
 TOKEN = "0123456789abcdefghij"
@@ -40,24 +40,24 @@ PICTURE = {"files": {"image": ("x.png", png(stripes("a")[0][0]))}}
         ("", False, False),
     ],
 )
-def test_only_names_of_this_machine_are_answered(host: str, locally: bool, openly: bool) -> None:
-    assert Rules().names(host) == locally
-    assert OPEN.names(host) == openly
+def test_only_hosts_of_this_machine_are_accepted(host: str, locally: bool, openly: bool) -> None:
+    assert Rules().accepts_host(host) == locally
+    assert OPEN.accepts_host(host) == openly
 
 
-def test_a_name_that_the_user_gave_is_answered() -> None:
+def test_a_host_given_by_the_user_is_accepted() -> None:
     rules = replace(OPEN, host="printer.lan")
-    assert rules.names("Printer.lan:80")
-    assert not rules.names("scanner.lan")
+    assert rules.accepts_host("Printer.lan:80")
+    assert not rules.accepts_host("scanner.lan")
 
 
 @given(st.text(max_size=40))
-def test_no_host_makes_the_check_fail(host: str) -> None:
-    assert Rules().names(host) in (True, False)
-    assert not Rules().names(f"{host}.example")
+def test_no_host_raises_and_no_foreign_name_is_accepted(host: str) -> None:
+    assert Rules().accepts_host(host) in (True, False)
+    assert not Rules().accepts_host(f"{host}.example")
 
 
-def test_a_foreign_host_sees_nothing(client: Client) -> None:
+def test_a_foreign_host_is_refused(client: Client) -> None:
     answer = client("GET", "/api/store", headers={"Host": "evil.example"})
     assert answer.status_code == 421
     assert list(answer.json()) == ["error"]
@@ -81,7 +81,7 @@ def test_a_foreign_host_sees_nothing(client: Client) -> None:
         ({"Sec-Fetch-Site": "same-site"}, 403),
     ],
 )
-def test_other_sites_cannot_change_or_ask_through_a_browser(
+def test_other_sites_cannot_send_requests_through_a_browser(
     client: Client, headers: dict[str, str], status: int
 ) -> None:
     assert client("POST", "/api/predict", headers=headers, **PICTURE).status_code == status
@@ -90,7 +90,7 @@ def test_other_sites_cannot_change_or_ask_through_a_browser(
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/page.css", "/serve.js", "/api/store", "/nowhere"])
-def test_every_answer_tells_browsers_to_be_careful(client: Client, path: str) -> None:
+def test_every_response_has_the_security_headers(client: Client, path: str) -> None:
     answer = client("GET", path)
     assert {name: answer.headers[name] for name in HEADERS} == HEADERS
     policy = answer.headers["content-security-policy"]
@@ -104,8 +104,8 @@ def test_every_answer_tells_browsers_to_be_careful(client: Client, path: str) ->
 
 
 @pytest.fixture
-def guarded(served: ServedStore) -> Client:
-    return Client(build_app(served, OPEN))
+def guarded(session: StoreSession) -> Client:
+    return Client(build_app(session, OPEN))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def guarded(served: ServedStore) -> Client:
         {"Cookie": "]=\x01"},
     ],
 )
-def test_without_the_token_nothing_is_told(guarded: Client, headers: dict[str, str]) -> None:
+def test_without_the_token_nothing_is_answered(guarded: Client, headers: dict[str, str]) -> None:
     for path in ("/", "/docs", "/openapi.json", "/api/store", "/?token=wrong", "/nowhere"):
         answer = guarded("GET", path, headers=headers)
         assert answer.status_code == 401
@@ -130,7 +130,7 @@ def test_without_the_token_nothing_is_told(guarded: Client, headers: dict[str, s
     assert guarded("DELETE", "/api/classes/a", headers=headers).status_code == 401
 
 
-def test_the_token_opens_by_header_and_by_cookie(guarded: Client) -> None:
+def test_the_token_works_as_header_and_as_cookie(guarded: Client) -> None:
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     assert guarded("GET", "/api/store", headers=bearer).status_code == 200
     answer = guarded("GET", f"/?token={TOKEN}")
@@ -143,7 +143,7 @@ def test_the_token_opens_by_header_and_by_cookie(guarded: Client) -> None:
     assert guarded("DELETE", "/api/classes/nobody", headers=given).status_code == 404
 
 
-def test_a_token_in_other_addresses_is_of_no_use(guarded: Client) -> None:
+def test_a_token_in_another_address_is_ignored(guarded: Client) -> None:
     assert guarded("GET", f"/api/store?token={TOKEN}").status_code == 401
 
 
@@ -162,7 +162,7 @@ def test_loopback_needs_no_token(host: str) -> None:
         assert address.url == f"http://{host}:{listener.getsockname()[1]}/"
 
 
-def test_beyond_this_machine_a_token_is_drawn() -> None:
+def test_a_server_that_others_can_reach_gets_a_random_token() -> None:
     with server._listen("0.0.0.0", 0) as listener:
         first, second = (server._describe(listener, "0.0.0.0", None) for _ in range(2))
         assert not first.is_loopback
@@ -175,15 +175,15 @@ def test_beyond_this_machine_a_token_is_drawn() -> None:
 # -------------------------------------------------------------------------------------------- sizes
 
 
-def test_a_body_that_announces_too_much_is_not_read(served: ServedStore) -> None:
-    client = Client(build_app(served, Rules(request_bytes=1000)))
+def test_a_body_with_a_large_content_length_is_not_read(session: StoreSession) -> None:
+    client = Client(build_app(session, Rules(request_bytes=1000)))
     answer = client("POST", "/api/predict", files={"image": ("x.png", bytes(2000))})
     assert answer.status_code == 413
     assert "fewer or smaller images" in answer.json()["error"]
 
 
-def test_a_body_that_announces_nothing_is_counted(served: ServedStore) -> None:
-    app, sent = build_app(served, Rules(request_bytes=100_000)), []
+def test_a_body_without_content_length_is_counted(session: StoreSession) -> None:
+    app, sent = build_app(session, Rules(request_bytes=100_000)), []
     head = b'--b\r\nContent-Disposition: form-data; name="image"; filename="x"\r\n\r\n'
 
     async def body() -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.asking import RealServer, digit_pictures
+from tests.support.http_client import RealServer, digit_pictures
 from tests.support.views import View
 
 pytestmark = pytest.mark.browser
@@ -19,7 +19,7 @@ PATIENCE = 120_000  # milliseconds
 
 @pytest.fixture
 def open_page(server: RealServer, chromium: Any) -> Iterator[Any]:
-    """`open_page(width, scheme)`; afterwards the page has not complained nor asked elsewhere."""
+    """`open_page(width, scheme)`; checks at the end that no other server was contacted."""
     views = []
 
     def open_(width: int = 1280, scheme: str = "light", path: str = "") -> Any:
@@ -74,14 +74,14 @@ def test_the_page_reads_well(open_page: Any, tmp_path: Path, width: int, scheme:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_api_s_page_reads_well(open_page: Any, width: int) -> None:
+def test_the_docs_page_reads_well(open_page: Any, width: int) -> None:
     view = open_page(width, path="docs")
     view.assert_tidy()
     assert view.messages == []
-    assert view.page.locator("h2").count() == 9
+    assert view.page.locator(".operations dt").count() == 9
 
 
-def test_everything_has_a_name_and_can_be_reached_by_keyboard(open_page: Any) -> None:
+def test_controls_have_names_and_can_be_reached_by_keyboard(open_page: Any) -> None:
     page = open_page().page
     page.locator("#class-list button").first.wait_for()
     for role, name in (
@@ -111,7 +111,7 @@ def test_a_class_is_taught_seen_predicted_and_forgotten(open_page: Any, tmp_path
     page.set_input_files("#teach-files", write_digits(tmp_path, 5, 12))
     assert page.locator("#teach-chosen img").count() == 12
     page.get_by_role("button", name="Teach with 12 images").click()
-    page.get_by_text("five <b> is learned").wait_for()
+    page.get_by_text("five <b> has been learned").wait_for()
     page.set_input_files("#ask-files", write_digits(tmp_path, 5, 3, first=30))
     page.locator(".bars").nth(2).wait_for()
     assert best_guesses(page).count("five <b>") >= 2
@@ -129,7 +129,7 @@ def test_a_class_is_taught_seen_predicted_and_forgotten(open_page: Any, tmp_path
     assert view.messages == []
 
 
-def test_a_dropped_picture_is_asked_about(open_page: Any) -> None:
+def test_a_dropped_picture_is_classified(open_page: Any) -> None:
     page = open_page().page
     page.locator("#class-list button").first.wait_for()
     page.evaluate(
@@ -146,7 +146,7 @@ def test_a_dropped_picture_is_asked_about(open_page: Any) -> None:
     assert page.locator(".answer .file").inner_text() == "drawn.png"
 
 
-def test_what_goes_wrong_is_one_sentence_on_the_page(open_page: Any, tmp_path: Path) -> None:
+def test_errors_are_shown_on_the_page(open_page: Any, tmp_path: Path) -> None:
     page = open_page().page
     page.locator("#class-list button").first.wait_for()
     (tmp_path / "words.png").write_text("not a picture")
@@ -154,7 +154,7 @@ def test_what_goes_wrong_is_one_sentence_on_the_page(open_page: Any, tmp_path: P
     page.get_by_text("'words.png' must be a whole JPEG").wait_for()
     assert page.locator(".answer").count() == 0
     page.get_by_role("button", name="Teach").click()
-    assert page.locator("#teach-error").inner_text() == "Write the name of the class first."
+    assert page.locator("#teach-error").inner_text() == "Enter the name of the class first."
     page.get_by_label("Name of the class").fill("seven")
     page.get_by_role("button", name="Teach").click()
     assert page.locator("#teach-error").inner_text() == "Choose at least one image."
@@ -170,5 +170,5 @@ def test_a_picture_that_is_too_large_is_not_sent(open_page: Any, tmp_path: Path)
     noise = np.random.default_rng(0).integers(0, 256, 26 << 20, dtype=np.uint8)
     (tmp_path / "large.png").write_bytes(noise.tobytes())
     view.page.set_input_files("#ask-files", str(tmp_path / "large.png"))
-    view.page.get_by_text("at most 25.0 MiB are taken").wait_for()
+    view.page.get_by_text("at most 25.0 MiB are accepted").wait_for()
     assert not any(url.endswith("/api/predict?top=5") for url in view.requests)

@@ -17,10 +17,10 @@ from PIL import Image
 from remnant.learner import Learner, Remembered, learn_into_store, store_updates
 from remnant.learner.store import only_updater
 from remnant.phases import StepReport
-from remnant.serving import ServedStore, build_app, uploads
+from remnant.serving import StoreSession, build_app, uploads
 from remnant.serving.guard import Rules
 from remnant.serving.jobs import Observer
-from tests.support.asking import Client, png
+from tests.support.http_client import Client, png
 from tests.support.small_learner import stripes, tiny_learner
 
 
@@ -33,7 +33,7 @@ def upload(content: bytes, name: str = "x.png") -> dict[str, Any]:
 
 
 def sentence(answer: Any, status: int) -> str:
-    """The one thing that a failure says."""
+    """The error message of a response."""
     assert answer.status_code == status, answer.text
     assert list(answer.json()) == ["error"]
     return answer.json()["error"]
@@ -42,7 +42,7 @@ def sentence(answer: Any, status: int) -> str:
 # ------------------------------------------------------------------------------------------- asking
 
 
-def test_the_store_is_told_as_it_is(client: Client, store: Path) -> None:
+def test_the_store_is_described_as_it_is(client: Client, store: Path) -> None:
     learner, facts = Learner.load(store), client("GET", "/api/store").json()
     assert learner.memory_ is not None
     assert facts["name"] == "stripes.remnant"
@@ -75,12 +75,12 @@ def test_whole_exemplars_have_no_completions(client: Client) -> None:
     assert {one["completed"] for one in page["exemplars"]} == {None}
 
 
-def test_what_is_remembered_can_be_seen(pixels: None, tmp_path: Path) -> None:
+def test_exemplars_are_shown_as_stored_and_as_completed(pixels: None, tmp_path: Path) -> None:
     codec = {"name": "patches", "patch_size": 4}
     learner = tiny_learner(codec=codec).partial_fit(*stripes("a", "c"))
     learner.save(tmp_path / "patches.remnant")
-    served = ServedStore(tmp_path / "patches.remnant")
-    client, kept = Client(build_app(served, Rules())), learner.remembered("c")
+    session = StoreSession(tmp_path / "patches.remnant")
+    client, kept = Client(build_app(session, Rules())), learner.remembered("c")
     page = client("GET", "/api/classes/c/exemplars?first=1&count=2").json()
     assert page["total"] == len(kept.num_bytes)
     assert [one["rank"] for one in page["exemplars"]] == [1, 2]
@@ -91,7 +91,7 @@ def test_what_is_remembered_can_be_seen(pixels: None, tmp_path: Path) -> None:
         assert answer.headers["content-type"] == "image/png"
         shown = np.asarray(Image.open(io.BytesIO(answer.content)))
         assert (shown == images[1]).all()
-    served.close()
+    session.close()
 
 
 def test_patches_that_are_not_stored_are_transparent() -> None:
@@ -104,7 +104,7 @@ def test_patches_that_are_not_stored_are_transparent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "message"),
     [
         ("/api/classes/b/exemplars", "no class 'b'"),
         ("/api/classes/b/exemplars/0/stored.png", "no class 'b'"),
@@ -112,12 +112,12 @@ def test_patches_that_are_not_stored_are_transparent() -> None:
         ("/api/classes/a/exemplars/-1/completed.png", "6 exemplars"),
         ("/api/classes/../../etc/passwd/exemplars", "nothing at this address"),
         ("/api/classes/..%2F..%2Fetc%2Fpasswd/exemplars", "no class '../../etc/passwd'"),
-        ("/api/jobs/1", "no lesson 1"),
+        ("/api/jobs/1", "no job 1"),
         ("/nowhere", "nothing at this address"),
     ],
 )
-def test_what_is_not_there_is_told(client: Client, path: str, told: str) -> None:
-    assert told in sentence(client("GET", path), 404)
+def test_missing_things_are_404_errors(client: Client, path: str, message: str) -> None:
+    assert message in sentence(client("GET", path), 404)
 
 
 ODD = ["a/b", "50 % off?", "é & <b>#1</b>", "x/exemplars", "it's"]
@@ -127,8 +127,8 @@ def test_odd_names_can_be_browsed_and_forgotten(tmp_path: Path) -> None:
     images, _ = stripes("a", "b", "c", "d", "e", per_class=2)
     path = tmp_path / "odd.remnant"
     tiny_learner().partial_fit(images, [name for name in ODD for _ in range(2)]).save(path)
-    served = ServedStore(path)
-    client = Client(build_app(served, Rules()))
+    session = StoreSession(path)
+    client = Client(build_app(session, Rules()))
     for name in ODD:
         page = client("GET", f"/api/classes/{quote(name, safe='')}/exemplars").json()
         assert page["name"] == name
@@ -136,16 +136,16 @@ def test_odd_names_can_be_browsed_and_forgotten(tmp_path: Path) -> None:
     for name in ODD[:-1]:
         assert client("DELETE", f"/api/classes/{quote(name, safe='')}").status_code == 200
     assert Learner.load(path).classes_.tolist() == ODD[-1:]
-    served.close()
+    session.close()
 
 
 # ----------------------------------------------------------------------------------------- teaching
 
 
-def test_a_lesson_teaches_the_file_and_the_page(client: Client, store: Path) -> None:
+def test_a_job_updates_the_file_and_the_session(client: Client, store: Path) -> None:
     answer = client.teach(" e ", pictures("e", per_class=6))
     assert answer.status_code == 202
-    job = client.lesson(answer.json()["id"])
+    job = client.finished_job(answer.json()["id"])
     assert (job["state"], job["share_done"], job["name"], job["images"]) == ("done", 1.0, "e", 6)
     assert [one["name"] for one in client("GET", "/api/classes").json()] == ["a", "c", "e"]
     assert client.predict(pictures("e", seed=9)[0]) == "e"
@@ -153,29 +153,27 @@ def test_a_lesson_teaches_the_file_and_the_page(client: Client, store: Path) -> 
     assert [path.name for path in store.parent.iterdir()] == [store.name]
 
 
-def test_a_lesson_equals_learning_on_the_command_line(
-    client: Client, store: Path, tmp_path: Path
-) -> None:
+def test_a_job_equals_remnant_learn(client: Client, store: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other, folder = tmp_path / "other" / store.name, tmp_path / "photos" / "e"
     other.write_bytes(store.read_bytes())
     folder.mkdir(parents=True)
     for index, content in enumerate(pictures("e")):
         (folder / f"{index}.png").write_bytes(content)
-    client.lesson(client.teach("e", pictures("e")).json()["id"])
+    client.finished_job(client.teach("e", pictures("e")).json()["id"])
     learn_into_store(other, folder.parent, quiet=True)
     assert Learner.load(store).digest() == Learner.load(other).digest()
 
 
-def test_more_images_of_a_known_class_are_welcome(client: Client) -> None:
-    assert client.lesson(client.teach("c", pictures("c")).json()["id"])["state"] == "done"
+def test_a_known_class_can_be_taught_more_images(client: Client) -> None:
+    assert client.finished_job(client.teach("c", pictures("c")).json()["id"])["state"] == "done"
     history = client("GET", "/api/store").json()["history"]
     assert history[-1]["known_classes"] == ["c"]
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Lessons wait at their second step until it is set."""
+    """Jobs wait at their second step until it is set."""
     opened, plain = threading.Event(), Observer.on_step
 
     def on_step(self: Observer, report: StepReport) -> None:
@@ -187,7 +185,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     opened.set()
 
 
-def test_meanwhile_the_store_answers_as_before_and_cannot_be_changed(
+def test_while_a_job_runs_the_old_store_answers_and_cannot_be_changed(
     client: Client, store: Path, gate: threading.Event
 ) -> None:
     before = store.read_bytes()
@@ -200,32 +198,32 @@ def test_meanwhile_the_store_answers_as_before_and_cannot_be_changed(
     assert "'e' is being taught" in sentence(client("DELETE", "/api/classes/a"), 409)
     assert store.read_bytes() == before
     gate.set()
-    assert client.lesson(number)["state"] == "done"
+    assert client.finished_job(number)["state"] == "done"
 
 
-def test_a_cancelled_lesson_leaves_the_store_as_it_was(
+def test_a_cancelled_job_leaves_the_store_unchanged(
     client: Client, store: Path, gate: threading.Event
 ) -> None:
     before = store.read_bytes()
     number = client.teach("e", pictures("e")).json()["id"]
     assert client("POST", f"/api/jobs/{number}/cancel").status_code == 202
     gate.set()
-    assert client.lesson(number)["state"] == "cancelled"
+    assert client.finished_job(number)["state"] == "cancelled"
     assert store.read_bytes() == before
-    assert "over" in sentence(client("POST", f"/api/jobs/{number}/cancel"), 409)
-    assert client.lesson(client.teach("e", pictures("e")).json()["id"])["state"] == "done"
+    assert "already ended" in sentence(client("POST", f"/api/jobs/{number}/cancel"), 409)
+    assert client.finished_job(client.teach("e", pictures("e")).json()["id"])["state"] == "done"
 
 
 def test_a_store_that_another_process_updates_is_left_alone(client: Client, store: Path) -> None:
     with only_updater(store):
-        job = client.lesson(client.teach("e", pictures("e")).json()["id"])
-        told = sentence(client("DELETE", "/api/classes/a"), 409)
+        job = client.finished_job(client.teach("e", pictures("e")).json()["id"])
+        message = sentence(client("DELETE", "/api/classes/a"), 409)
     assert job["state"] == "failed"
-    assert job["error"] == told
-    assert told.startswith("stripes.remnant is being updated by another process.")
+    assert job["error"] == message
+    assert message.startswith("stripes.remnant is being updated by another process.")
 
 
-def test_a_full_disk_is_told_and_harms_nothing(
+def test_a_full_disk_is_reported_and_harms_nothing(
     client: Client, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -233,8 +231,8 @@ def test_a_full_disk_is_told_and_harms_nothing(
 
     before = store.read_bytes()
     monkeypatch.setattr(store_updates, "write_store", fail)
-    job = client.lesson(client.teach("e", pictures("e")).json()["id"])
-    assert job["error"] == "No space left on device. The store is as it was."
+    job = client.finished_job(client.teach("e", pictures("e")).json()["id"])
+    assert job["error"] == "No space left on device. The store is unchanged."
     assert store.read_bytes() == before
 
 
@@ -266,19 +264,19 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_bad_images_are_refused_and_change_nothing(client: Client, store: Path, kind: str) -> None:
-    content, told = BAD[kind]
+    content, message = BAD[kind]
     before = store.read_bytes()
     answer = client("POST", "/api/predict", **upload(content, "../../my photo.png"))
-    assert told in sentence(answer, 422)
+    assert message in sentence(answer, 422)
     assert sentence(answer, 422).startswith("'../../my photo.png' must")
-    assert told in sentence(client.teach("e", [*pictures("e"), content]), 422)
+    assert message in sentence(client.teach("e", [*pictures("e"), content]), 422)
     assert client("GET", "/api/store").json()["job"] is None
     assert store.read_bytes() == before
     assert [path.name for path in store.parent.iterdir()] == [store.name]
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("", "name must be given"),
         ("   ", "a class must have a name"),
@@ -287,8 +285,8 @@ def test_bad_images_are_refused_and_change_nothing(client: Client, store: Path, 
         ("..", "printable"),
     ],
 )
-def test_names_that_cannot_be_are_refused(client: Client, name: str, told: str) -> None:
-    assert told in sentence(client.teach(name, pictures("e")), 422)
+def test_invalid_class_names_are_refused(client: Client, name: str, message: str) -> None:
+    assert message in sentence(client.teach(name, pictures("e")), 422)
 
 
 def test_too_many_bytes_or_images_are_refused(
@@ -297,19 +295,19 @@ def test_too_many_bytes_or_images_are_refused(
     few = uploads.LIMITS.model_copy(update={"images": 2, "image_bytes": 1 << 20})
     monkeypatch.setattr(uploads, "LIMITS", few)
     large = upload(bytes((1 << 20) + 1), "large.png")
-    told = "'large.png' must have at most 1 MiB; it has more. Make it smaller."
-    assert sentence(client("POST", "/api/predict", **large), 413) == told
+    message = "'large.png' must have at most 1 MiB; it has more. Send a smaller file."
+    assert sentence(client("POST", "/api/predict", **large), 413) == message
     assert "at most 2 images; got 3" in sentence(client.teach("e", pictures("e")), 413)
 
 
-def test_a_form_without_its_parts_is_told_what_is_missing(client: Client) -> None:
+def test_a_missing_part_of_a_form_is_named(client: Client) -> None:
     assert "image must be given" in sentence(client("POST", "/api/predict"), 422)
     assert "image must be a file" in sentence(
         client("POST", "/api/predict", data={"image": "x"}), 422
     )
     assert "images must be given" in sentence(client("POST", "/api/teach", data={"name": "e"}), 422)
     assert "top" in sentence(client("POST", "/api/predict?top=0", **upload(NOISE)), 422)
-    assert "other methods" in sentence(client("PUT", "/api/store"), 405)
+    assert "does not support this method" in sentence(client("PUT", "/api/store"), 405)
 
 
 # ------------------------------------------------------------------------ forgetting and replacing
@@ -317,7 +315,7 @@ def test_a_form_without_its_parts_is_told_what_is_missing(client: Client) -> Non
 
 def test_a_class_is_forgotten_and_the_last_one_is_not(client: Client, store: Path) -> None:
     answer = client("DELETE", "/api/classes/a")
-    assert "cannot be undone" in answer.json()["told"]
+    assert "cannot be undone" in answer.json()["message"]
     assert Learner.load(store).classes_.tolist() == ["c"]
     assert [one["name"] for one in client("GET", "/api/classes").json()] == ["c"]
     assert "no class 'a'" in sentence(client("DELETE", "/api/classes/a"), 404)
@@ -327,13 +325,13 @@ def test_a_class_is_forgotten_and_the_last_one_is_not(client: Client, store: Pat
 def test_classes_that_are_numbers_stay_numbers(tmp_path: Path) -> None:
     path = tmp_path / "numbers.remnant"
     tiny_learner().partial_fit(*stripes(0, 2)).save(path)
-    served = ServedStore(path)
-    client = Client(build_app(served, Rules()))
+    session = StoreSession(path)
+    client = Client(build_app(session, Rules()))
     assert "whole numbers" in sentence(client.teach("four", pictures("e")), 422)
-    assert client.lesson(client.teach("4", pictures("e")).json()["id"])["state"] == "done"
+    assert client.finished_job(client.teach("4", pictures("e")).json()["id"])["state"] == "done"
     assert client("DELETE", "/api/classes/2").status_code == 200
     assert Learner.load(path).classes_.tolist() == [0, 4]
-    served.close()
+    session.close()
 
 
 def test_a_store_that_is_replaced_damaged_or_removed_is_noticed(

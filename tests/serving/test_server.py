@@ -1,4 +1,4 @@
-"""The command, in this process where it refuses and in one of its own where it serves."""
+"""`remnant serve`: in this process where it fails, in its own process where it serves."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from remnant.cli import serve_commands
 from remnant.learner import Learner
-from tests.support.asking import RealServer, digit_pictures, png
 from tests.support.command_line import Command
+from tests.support.http_client import RealServer, digit_pictures, png
 
 
 def teach(server: RealServer, name: str, digit: int) -> httpx.Response:
@@ -22,19 +22,21 @@ def teach(server: RealServer, name: str, digit: int) -> httpx.Response:
     return httpx.post(f"{server.url}api/teach", data={"name": name}, files=files, timeout=60)
 
 
-def test_what_cannot_be_served_is_told(command: Command, store: Path, tmp_path: Path) -> None:
+def test_problems_with_store_and_address_are_explained(
+    command: Command, store: Path, tmp_path: Path
+) -> None:
     assert "none.remnant does not exist" in command("serve", tmp_path / "none.remnant").sentence
     assert "it is a folder" in command("serve", tmp_path).sentence
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = command("serve", store, "--port", str(port)).sentence
-    assert told.startswith(f"cannot listen at 127.0.0.1 port {port}: Address already in use.")
+        message = command("serve", store, "--port", str(port)).sentence
+    assert message.startswith(f"cannot listen on 127.0.0.1 port {port}: Address already in use.")
     assert "0 to 65535; got 99999" in command("serve", store, "--port", "99999").sentence
     assert "host must be an address" in command("serve", store, "--host", "no.invalid").sentence
     assert "token must have 16" in command("serve", store, "--token", "1234").sentence
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(
+def test_a_missing_extra_is_explained(
     command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find(name: str) -> object:
@@ -55,7 +57,7 @@ def test_the_server_is_reached_by_its_address(server: RealServer) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_server_that_ends_while_it_teaches_leaves_the_store_whole(
+def test_a_server_killed_during_a_job_leaves_the_store_intact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: int
 ) -> None:
     monkeypatch.setenv("SECONDS_PER_STEP", "0.2")
@@ -64,9 +66,9 @@ def test_a_server_that_ends_while_it_teaches_leaves_the_store_whole(
         assert teach(server, "three", 3).status_code == 202
         while httpx.get(f"{server.url}api/jobs/1", timeout=60).json()["share_done"] < 0.05:
             time.sleep(0.05)
-        code, said = server.stop(how)
+        code, errors = server.stop(how)
     assert code == (0 if how == signal.SIGINT else -how)
-    assert "Traceback" not in said
+    assert "Traceback" not in errors
     assert Learner.load(server.store).digest() == before
     monkeypatch.setenv("SECONDS_PER_STEP", "0")
     with RealServer(tmp_path, "--token", "x" * 20) as server:

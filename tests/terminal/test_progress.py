@@ -1,4 +1,4 @@
-"""Claims about what is shown while training goes on."""
+"""What is shown while a run trains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remnant.terminal.progress import EpochLines, ProgressBar, TimeLeft, Window,
 
 @dataclass
 class Clock:
-    """A clock that the test moves."""
+    """A clock that the test sets."""
 
     now: float = 100.0
 
@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def step(task: int, step: int, num_steps: int = 10, phase: str = "train") -> StepReport:
-    """One of ten images in a second, two steps to an epoch."""
+    """A step of ten images at ten images per second; an epoch has two steps."""
     return StepReport(
         task=task,
         phase=phase,
@@ -53,7 +53,7 @@ def steps(clock: Clock, left: TimeLeft, reports: Iterator[StepReport]) -> None:
         left.on_step(report)
 
 
-def test_time_left_is_that_of_all_tasks(clock: Clock) -> None:
+def test_time_left_includes_all_tasks(clock: Clock) -> None:
     left = TimeLeft([100, 100, 50])
     steps(clock, left, (step(0, index) for index in range(5)))
     assert left.seconds == pytest.approx(5 + 10 + 5)
@@ -69,7 +69,7 @@ def test_time_between_tasks_counts(clock: Clock) -> None:
     assert left.seconds == pytest.approx(90 * (20 / 110))
 
 
-def test_a_second_phase_is_learned_from_the_first_task(clock: Clock) -> None:
+def test_an_unplanned_phase_is_expected_again_in_later_tasks(clock: Clock) -> None:
     left = TimeLeft([100, 100])  # the plan knows of one phase
     steps(clock, left, (step(0, index) for index in range(10)))
     steps(clock, left, (step(0, index, 4, "balance") for index in range(4)))
@@ -94,7 +94,7 @@ def test_nothing_is_left_at_the_end(clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("images", "text"), [(590, "59 s left"), (9_000, "15 min left"), (90_000, "2.5 h left")]
 )
-def test_times_are_read_at_a_glance(clock: Clock, images: int, text: str) -> None:
+def test_the_unit_of_the_time_left_fits_its_size(clock: Clock, images: int, text: str) -> None:
     left = TimeLeft([images + 10])
     steps(clock, left, iter([step(0, 0, 1)]))
     assert str(left) == text
@@ -108,7 +108,7 @@ def test_losses_are_means_over_the_steps_that_have_them() -> None:
     assert window.speed == "10 images/s"
 
 
-def test_without_a_terminal_each_epoch_is_a_line() -> None:
+def test_without_a_terminal_each_epoch_prints_a_line() -> None:
     console = Console(file=io.StringIO(), width=40)
     with EpochLines([100, 100], console) as lines:
         for index in range(4):
@@ -121,7 +121,7 @@ def test_without_a_terminal_each_epoch_is_a_line() -> None:
     ]
 
 
-def test_the_bar_has_room_for_everything_in_80_columns() -> None:
+def test_the_bar_fits_in_80_columns() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
     bar = ProgressBar([100] * 50, console)
     with bar:
@@ -134,7 +134,7 @@ def test_the_bar_has_room_for_everything_in_80_columns() -> None:
     assert "…" not in shown
 
 
-def test_only_the_first_process_shows_progress(
+def test_only_the_main_process_shows_progress(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RANK", "1")

@@ -1,9 +1,12 @@
-"""Claims about what is used of a machine; CUDA devices are described, not needed."""
+"""What is used of a machine; CUDA devices are described, not needed."""
 
 from __future__ import annotations
 
 import copy
 import json
+import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -38,7 +41,7 @@ CPU, AMPERE, TURING, PASCAL = (
     Hardware("cuda", (7, 5)),
     Hardware("cuda", (6, 1)),
 )
-# Torch looks for a gradient where none is while it traces, and hides the warning from users only.
+# Torch reads `.grad` of non-leaf tensors while it traces, and hides the warning only from users.
 quiet = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 
 
@@ -49,13 +52,13 @@ quiet = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
     ("hardware", "precision", "compiles", "is_cuda"),
     [
         (AMPERE, "bf16-mixed", True, True),
-        (TURING, "32-true", True, True),  # it would only emulate bf16
+        (TURING, "32-true", True, True),  # bf16 is emulated there
         (PASCAL, "32-true", False, True),
         (CPU, "32-true", False, False),
         (Hardware("mps"), "32-true", False, False),
     ],
 )
-def test_auto_takes_what_helps_on_each_kind_of_hardware(
+def test_auto_turns_on_what_helps_on_each_kind_of_hardware(
     hardware: Hardware, precision: str, compiles: bool, is_cuda: bool
 ) -> None:
     chosen = choose_acceleration(hardware, "auto", "auto", tf32=False)
@@ -66,7 +69,7 @@ def test_auto_takes_what_helps_on_each_kind_of_hardware(
 
 @pytest.mark.parametrize("hardware", [CPU, AMPERE])
 @pytest.mark.parametrize("compiling", ["on", "off"])
-def test_what_is_asked_for_outright_is_done(
+def test_explicit_settings_are_followed(
     hardware: Hardware, compiling: Literal["on", "off"]
 ) -> None:
     chosen = choose_acceleration(hardware, "32-true", compiling, tf32=False)
@@ -74,11 +77,11 @@ def test_what_is_asked_for_outright_is_done(
 
 
 @pytest.mark.parametrize(("hardware", "is_there"), [(AMPERE, True), (TURING, False), (CPU, False)])
-def test_tf32_needs_to_be_asked_for_and_to_be_there(hardware: Hardware, is_there: bool) -> None:
+def test_tf32_needs_the_setting_and_the_hardware(hardware: Hardware, is_there: bool) -> None:
     assert choose_acceleration(hardware, "auto", "auto", tf32=True).tf32 == is_there
 
 
-def test_float32_means_float32_unless_asked_otherwise() -> None:
+def test_float32_is_full_precision_by_default() -> None:
     torch.backends.cudnn.allow_tf32 = True  # as torch has it by default
     Processes(TrainingConfig(accelerator="cpu", threads=1))
     assert not torch.backends.cudnn.allow_tf32
@@ -91,16 +94,16 @@ def pretend_cuda(monkeypatch: pytest.MonkeyPatch, *capabilities: tuple[int, int]
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capabilities[index])
 
 
-def test_the_least_capable_of_the_devices_used_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_capable_device_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_cuda(monkeypatch, (9, 0), (7, 0))
     assert find_hardware("auto", 2) == Hardware("cuda", (7, 0))
     assert find_hardware("auto", 1) == Hardware("cuda", (9, 0))
     assert find_hardware("cpu", 2) == CPU
-    with pytest.raises(InputError, match="at most the 2 that cuda has here; got 3"):
+    with pytest.raises(InputError, match="at most 2, the number of cuda devices here; got 3"):
         find_hardware("cuda", 3)
 
 
-def test_the_environment_tells_what_is_used(
+def test_environment_json_records_what_is_used(
     tmp_path: Path,
 ) -> None:
     write_environment(tmp_path, TrainingConfig(accelerator="cpu", compile="on"))
@@ -118,7 +121,7 @@ def test_the_environment_tells_what_is_used(
 
 
 class Counter:
-    """A compiler that gives back what it is given, and counts."""
+    """A compiler that returns its input and counts its calls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -138,10 +141,10 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter]:
 
 @quiet
 @pytest.mark.slow
-def test_blocks_share_code_and_every_shape_has_its_own(counter: Counter) -> None:
+def test_blocks_share_code_and_each_shape_is_compiled_once(counter: Counter) -> None:
     network = nn.Sequential(*(Block(8, 4, 8) for _ in range(5))).requires_grad_(False)
     with compiled_blocks(network):
-        for size in range(1, 10):  # more than torch would allow by itself
+        for size in range(1, 10):  # more than torch allows by default
             network(torch.randn(size, 3, 8))
             assert counter.count == size
         network(torch.randn(1, 3, 8))
@@ -151,7 +154,7 @@ def test_blocks_share_code_and_every_shape_has_its_own(counter: Counter) -> None
 
 
 @quiet
-def test_a_copy_of_a_compiled_network_is_one_of_its_own(counter: Counter) -> None:
+def test_a_copy_of_a_compiled_network_is_independent(counter: Counter) -> None:
     network = nn.Sequential(Block(8, 4, 8))
     tokens = torch.randn(2, 3, 8)
     expected = network(tokens)
@@ -161,7 +164,7 @@ def test_a_copy_of_a_compiled_network_is_one_of_its_own(counter: Counter) -> Non
         for parameter in network.parameters():
             parameter.data.zero_()
         assert torch.equal(teacher(tokens), expected)
-        assert torch.equal(network(tokens), tokens)  # all that remains are the residual paths
+        assert torch.equal(network(tokens), tokens)  # only the residual paths remain
 
 
 def test_the_networks_of_the_package_have_blocks() -> None:
@@ -198,7 +201,7 @@ def test_compiled_training_equals_eager_training_over_a_growing_network(
 
 
 class StopOnce:
-    """Ends a run at one step of its second task, the first time."""
+    """Interrupts a run once, at a step of its second task."""
 
     def __init__(self) -> None:
         self.is_due = True
@@ -240,3 +243,49 @@ def test_a_compiled_run_resumes_bit_for_bit(
     resume(tmp_path / "broken")
     assert differences(tmp_path / "whole", tmp_path / "broken") == []
     torch.compiler.reset()
+
+
+# --------------------------------------------------------------------------------------- allocator
+
+
+FAULTS = """
+import resource, sys, torch
+from remnant.training.devices import keep_freed_memory
+
+if sys.argv[1] == "keep":
+    assert keep_freed_memory() == (sys.argv[2] == "configured")
+for _ in range(20):  # until a block fits between other allocations
+    torch.ones(1 << 24)  # 64 MiB
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    torch.ones(1 << 24)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+PAGES = 5 * (1 << 26) // 4096
+needs_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+
+
+def count_faults(*arguments: str, **environment: str) -> int:
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS, *arguments],
+        env={"PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout)
+
+
+@needs_glibc
+def test_freed_memory_is_reused_without_page_faults() -> None:
+    assert count_faults("keep", "configured") < PAGES // 100
+
+
+@needs_glibc
+def test_by_default_every_page_faults_again() -> None:
+    assert count_faults("default", MALLOC_MMAP_THRESHOLD_="131072") > PAGES // 2
+
+
+@needs_glibc
+def test_malloc_settings_of_the_environment_take_precedence() -> None:
+    assert count_faults("keep", "not configured", MALLOC_MMAP_MAX_="65536") > PAGES // 2

@@ -10,7 +10,7 @@ from remnant.training.processes import Processes, TrainingConfig
 
 
 class FakeProcesses(Processes):
-    """The first of two processes; what the other one brings is given."""
+    """Rank 0 of two processes; `other` is what rank 1 contributes."""
 
     def __init__(self, other: Tensor) -> None:
         self._other = other
@@ -26,11 +26,11 @@ class FakeProcesses(Processes):
         return value + self._other
 
 
-def terms_as_sent(text: str) -> Tensor:
+def encode_terms(text: str) -> Tensor:
     return torch.tensor(list(text.encode().ljust(module._TERMS_BYTES)), dtype=torch.uint8)[None]
 
 
-def test_one_process_agrees_with_itself() -> None:
+def test_a_single_process_needs_no_communication() -> None:
     alone = Processes(TrainingConfig(accelerator="cpu", threads=1))
     assert (alone.count, alone.rank, alone.is_first, alone.threads) == (1, 0, True, 1)
     assert alone.add_terms({"a": 1.0}) == {"a": 1.0}
@@ -43,21 +43,21 @@ def test_one_process_agrees_with_itself() -> None:
     alone.barrier()
 
 
-def test_terms_are_added_by_name_even_where_a_process_lacks_one() -> None:
-    first = FakeProcesses(terms_as_sent('{"classify": 0.5, "distill": 2.0}'))
+def test_terms_are_summed_by_name_and_may_be_missing_in_a_process() -> None:
+    first = FakeProcesses(encode_terms('{"classify": 0.5, "distill": 2.0}'))
     assert first.add_terms({"classify": 1.25}) == {"classify": 1.75, "distill": 2.0}
-    assert FakeProcesses(terms_as_sent("{}")).add_terms({"classify": 1.25}) == {"classify": 1.25}
+    assert FakeProcesses(encode_terms("{}")).add_terms({"classify": 1.25}) == {"classify": 1.25}
 
 
-def test_a_term_that_is_not_finite_anywhere_is_not_finite_in_the_sum() -> None:
-    total = FakeProcesses(terms_as_sent('{"a": NaN}')).add_terms({"a": 1.0})["a"]
+def test_a_non_finite_term_makes_the_sum_non_finite() -> None:
+    total = FakeProcesses(encode_terms('{"a": NaN}')).add_terms({"a": 1.0})["a"]
     assert total != total
-    assert FakeProcesses(terms_as_sent('{"a": 1}')).add_terms({"a": float("inf")})["a"] == float(
+    assert FakeProcesses(encode_terms('{"a": 1}')).add_terms({"a": float("inf")})["a"] == float(
         "inf"
     )
 
 
-def test_gradients_are_added_and_parameters_without_any_stay_without() -> None:
+def test_gradients_are_summed_and_missing_ones_stay_missing() -> None:
     here, there, nowhere = (nn.Parameter(torch.zeros(2)) for _ in range(3))
     here.grad = torch.tensor([1.0, 2.0])
     other = torch.tensor([1.0, 1.0, 0.0, 10.0, 20.0, 5.0, 6.0, 0.0, 0.0])  # flags, then gradients
@@ -68,7 +68,7 @@ def test_gradients_are_added_and_parameters_without_any_stay_without() -> None:
     assert nowhere.grad is None
 
 
-def test_running_statistics_are_averaged_and_counters_left_alone() -> None:
+def test_running_statistics_are_averaged_and_counters_are_not() -> None:
     norm = nn.BatchNorm1d(2)
     FakeProcesses(torch.tensor([4.0, 6.0, 3.0, 5.0])).average_statistics(norm)
     assert norm.running_mean is not None
@@ -79,7 +79,7 @@ def test_running_statistics_are_averaged_and_counters_left_alone() -> None:
     assert int(norm.num_batches_tracked) == 0
 
 
-def test_statistics_that_stand_still_are_not_averaged() -> None:
+def test_statistics_that_are_not_tracked_are_not_averaged() -> None:
     norm = nn.BatchNorm1d(2)
     norm.track_running_stats = False
     FakeProcesses(torch.tensor([4.0, 6.0, 3.0, 5.0])).average_statistics(norm)
@@ -87,27 +87,27 @@ def test_statistics_that_stand_still_are_not_averaged() -> None:
     assert norm.running_mean.tolist() == [0.0, 0.0]
 
 
-def test_processes_that_hold_different_bytes_are_found_out() -> None:
+def test_different_digests_raise() -> None:
     with pytest.raises(RuntimeError, match="disagree on the memory"):
         FakeProcesses(torch.zeros(1, 2, dtype=torch.uint8)).check_same("0001", "memory")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
-def test_a_launcher_with_another_number_of_processes_is_an_input_error(
+def test_a_wrong_number_of_launched_processes_is_an_input_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="2 processes were started, but the run is to use 1"):
+    with pytest.raises(InputError, match="it started 2, not 1"):
         Processes(TrainingConfig(accelerator="cpu"))
 
 
-def test_an_accelerator_that_is_missing_is_an_input_error() -> None:
+def test_a_missing_accelerator_is_an_input_error() -> None:
     with pytest.raises(InputError, match="needs a device that torch cannot find"):
         Processes(TrainingConfig(accelerator="cuda"))
 
 
-def test_more_devices_than_there_are_is_an_input_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_devices_are_an_input_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(InputError, match=r"at most the 2 that cuda has here; got 3"):
+    with pytest.raises(InputError, match="at most 2, the number of cuda devices here; got 3"):
         Processes(TrainingConfig(accelerator="cuda", devices=3))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remnant.phases import OptimizerConfig, Schedule
-from remnant.training.sampling import EndlessRow, Sampler
+from remnant.training.sampling import EndlessShuffle, Sampler
 
 
 def make_sampler(
@@ -107,7 +107,7 @@ def test_the_batches_of_an_epoch_differ_by_one_at_most(size: int, batch_size: in
 def test_a_stretch_of_an_endless_row_is_its_places_one_by_one(
     size: int, start: int, length: int
 ) -> None:
-    row = EndlessRow(torch.arange(100, 100 + size), 3, "test")
+    row = EndlessShuffle(torch.arange(100, 100 + size), 3, "test")
     places = range(start, start + length + 1)
     stretch = row.between(places.start, places.stop).tolist()
     assert stretch == [int(row.between(place, place + 1)) for place in places]

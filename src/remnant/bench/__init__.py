@@ -1,4 +1,4 @@
-"""Speed of this machine's processor, as ratios measured in one run."""
+"""`remnant bench`: training speed on this processor, as ratios measured in one run."""
 
 from __future__ import annotations
 
@@ -37,25 +37,26 @@ _GEMM_SIDE = 2048
 def bench(
     *, repeats: int = 4, overhead_steps: int = 20, say: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
-    """All figures of `remnant bench`; `say` hears what is being measured.
+    """The results of `remnant bench`; docs/performance.md explains every key.
 
     Args:
-        repeats: Rounds over which medians are taken.
-        overhead_steps: Training steps over which the share outside the step is measured.
+        repeats: Number of rounds over which medians are taken.
+        overhead_steps: Number of training steps over which the overhead is measured.
+        say: Called with a description of what is measured next.
     """
     config = TrainingConfig(accelerator="cpu")
-    processes = Processes(config)  # first: threads and memory as a run has them
+    processes = Processes(config)  # first: sets threads and allocator as in a run
     torch.manual_seed(0)
     methods = {"paper": build_bimae(PAPER), "mini": build_bimae(MINI)}
     resnets = {"resnet32": resnet_cifar(32), "resnet18": resnet18()}
     with tempfile.TemporaryDirectory() as folder:
         save, checkpoint_bytes = checkpoint_work(methods["paper"], Path(folder))
-        works = _works(methods, resnets) | {"checkpoint": save}
-        say(f"{len(works)} pieces of work in {repeats} rounds")
-        seconds = measure(works, repeats)
-    say("the memory of a step")
-    peaks = {name: peak_bytes(works[name]) for name in ("step_paper", "literal_paper")}
-    say(f"{overhead_steps} training steps, for what is spent around them")
+        workloads = _workloads(methods, resnets) | {"checkpoint": save}
+        say(f"{len(workloads)} workloads in {repeats} rounds")
+        seconds = measure(workloads, repeats)
+    say("the peak memory of a step")
+    peaks = {name: peak_bytes(workloads[name]) for name in ("step_paper", "literal_paper")}
+    say(f"the overhead of {overhead_steps} training steps")
     overhead = overhead_fraction(
         methods["paper"], processes, config, overhead_steps, seconds["checkpoint"]
     )
@@ -74,7 +75,7 @@ def bench(
         "complete_images_per_second": BATCH / seconds["complete"],
         "augment_images_per_second": BATCH / seconds["augment"],
         "codecs": {
-            name: _codec_figures(name, seconds) for name in CODECS if f"encode {name}" in works
+            name: _codec_figures(name, seconds) for name in CODECS if f"encode {name}" in workloads
         },
         "checkpoint": {
             "seconds": seconds["checkpoint"],
@@ -85,13 +86,13 @@ def bench(
     }
 
 
-def _works(methods: dict[str, BiMAE], resnets: dict[str, ResNet]) -> dict[str, Work]:
+def _workloads(methods: dict[str, BiMAE], resnets: dict[str, ResNet]) -> dict[str, Work]:
     matrices = torch.rand(2, _GEMM_SIDE, _GEMM_SIDE)
-    works: dict[str, Work] = {"gemm": lambda: matrices[0] @ matrices[1]}
+    workloads: dict[str, Work] = {"gemm": lambda: matrices[0] @ matrices[1]}
     for name, method in methods.items():
-        works |= {f"step_{name}": bimae_step(method), f"literal_{name}": literal_step(method)}
-    works |= {name: resnet_step(network) for name, network in resnets.items()}
-    return works | network_works(methods["paper"]) | codec_works()
+        workloads |= {f"step_{name}": bimae_step(method), f"literal_{name}": literal_step(method)}
+    workloads |= {name: resnet_step(network) for name, network in resnets.items()}
+    return workloads | network_works(methods["paper"]) | codec_works()
 
 
 def _step_figures(

@@ -1,7 +1,9 @@
-"""Bilateral MAE's training step written down literally: the yardstick of the fast one.
+"""Bilateral MAE's training step as the paper writes it: the baseline for the speed of ours.
 
 [bimae] E1 to E8, one tensor after the other: a separate pass for x1, a full fusion block of which
-one token is used, one decode at a time. Same weights, same masks, same losses.
+one token is used, one decode at a time. It computes the same losses with the same modules, so that
+only the order of operations differs. The independent reference for the equations themselves is
+slow and shares no code with the package: tests/support/literal_bilateral.py.
 """
 
 from __future__ import annotations

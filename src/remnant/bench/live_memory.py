@@ -1,4 +1,4 @@
-"""How much memory the tensors of a piece of work take at most."""
+"""Peak memory of the tensors that a function allocates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveMemory(TorchDispatchMode):
-    """Adds up the bytes of all tensors made while it is on, until they are freed.
+    """Counts the bytes of all live tensors that were allocated while it is active.
 
-    Unlike the size of the process this does not depend on how the C library hands memory out and
-    takes it back, so that two runs agree to the byte. What an operation uses within itself and
-    frees before it returns is not seen.
+    Unlike the size of the process, this does not depend on the C library's allocator: two runs
+    agree to the byte. Workspace that an operation allocates and frees internally is not counted.
     """
 
     def __init__(self) -> None:
@@ -49,7 +48,7 @@ class LiveMemory(TorchDispatchMode):
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
-    """The most that tensors made by `work` take at one moment; what existed before is not in it."""
+    """Peak bytes of the tensors allocated by `work`; tensors that existed before do not count."""
     with LiveMemory() as memory:
         work()
     return memory.peak_bytes

@@ -1,4 +1,4 @@
-"""Which share of training is spent outside forward, backward and optimiser."""
+"""The share of training time spent outside forward, backward and optimiser."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from remnant.views.augment import AugmentConfig
 
 
 class Clock:
-    """Seconds spent in marked stretches."""
+    """Total seconds of timed calls."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -55,7 +55,7 @@ def overhead_fraction(
     num_steps: int,
     checkpoint_seconds: float,
 ) -> float:
-    """Over `num_steps` real steps of the trainer, with one checkpoint amortised."""
+    """Overhead over `num_steps` real steps of the trainer, checkpoints amortised."""
     clock = Clock()
     look = Look(AugmentConfig(), (0.5,) * 3, (0.25,) * 3)
     trainer = Trainer(processes, look, seed=0)

@@ -1,4 +1,4 @@
-"""Training steps to be timed: Bilateral MAE, fast and literal, and the ResNets of the baselines."""
+"""The training steps that are timed: Bilateral MAE, ours and literal, and ResNets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ADAM = OptimizerConfig(name="adam", lr=1e-6)
 
 
 def build_bimae(network: BilateralConfig) -> BiMAE:
-    """The method in its first task."""
+    """Bilateral MAE in its first task."""
     schedule = Schedule(epochs=1, batch_size=BATCH, optimizer=_ADAM)
     config = BiMAEConfig(network=network, first=schedule)
     method = BiMAE(config, World(SHAPE, (NUM_CLASSES,), None))
@@ -40,7 +40,7 @@ def bimae_step(method: BiMAE) -> Work:
 
 
 def literal_step(method: BiMAE) -> Work:
-    """The same losses of the same network, written down literally."""
+    """The same losses of the same network, computed literally."""
     batch, network = batch_of_noise(BATCH, SHAPE, NUM_CLASSES), method.network
     draw = torch.rand(3, BATCH, network.num_patches)
     noise = (draw[0], draw[1], draw[2])
@@ -54,7 +54,7 @@ def resnet_step(network: ResNet) -> Work:
 
 
 def resnet_flops(network: ResNet) -> float:
-    """Arithmetic of one training step, per image; the classifier's is next to nothing."""
+    """FLOPs of one training step per image, without the classifier, which is negligible."""
     views = batch_of_noise(2, SHAPE, NUM_CLASSES).views
     return count_flops(lambda: network(views).sum().backward()) / len(views)
 

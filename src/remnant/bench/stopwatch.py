@@ -1,4 +1,4 @@
-"""Times of several things measured in turns, so that what slows the machine slows them all."""
+"""Interleaved timing, so that other load on the machine affects all workloads alike."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from statistics import median
 Work = Callable[[], object]
 
 
-def measure(works: dict[str, Work], repeats: int) -> dict[str, float]:
-    """The median seconds of each piece of work over `repeats` rounds.
+def measure(workloads: dict[str, Work], repeats: int) -> dict[str, float]:
+    """The median seconds of each workload over `repeats` rounds.
 
-    In each round a piece is done twice and the second time counts: the first brings caches and
-    freed memory into the state that this work leaves behind, whatever ran before it.
+    In each round a workload runs twice and the second time counts: the first run warms up caches
+    and allocator, so that it does not matter which workload ran before.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in works}
+    seconds: dict[str, list[float]] = {name: [] for name in workloads}
     for _ in range(repeats):
-        for name, work in works.items():
+        for name, work in workloads.items():
             work()
             began = time.perf_counter()
             work()

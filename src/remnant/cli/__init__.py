@@ -1,7 +1,7 @@
 """The command line: one function per command, one file per family of commands.
 
-Nothing heavy is imported until a command needs it, so that --help answers at once. To add a
-command: a function in a file here, and a line in the list below.
+Heavy modules are imported by the commands that need them, so that --help is fast. To add a
+command, write a function in one of these files and register it below.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ app.command(serve_commands.serve)
 
 
 def main() -> None:
-    """Run a command; whatever a user can mend ends in one sentence and exit code 2."""
-    # Pillow warns of what `data.decode` refuses in a sentence.
+    """Run a command; an error that the user can fix is one sentence and exit code 2."""
+    # `data.decode` refuses such images with an error of its own.
     warnings.filterwarnings("ignore", "Image size .* exceeds limit")
     try:
         app(sys.argv[1:], exit_on_error=False, print_error=False)

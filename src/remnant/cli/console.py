@@ -1,4 +1,4 @@
-"""What commands share: where they print, and the options that several of them take."""
+"""Consoles and options that several commands share."""
 
 from __future__ import annotations
 
@@ -17,20 +17,24 @@ out = Console(highlight=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
 Json = Annotated[
-    bool, Parameter(name="--json", negative="", help="print one JSON document, and nothing else")
+    bool, Parameter(name="--json", negative="", help="Print one JSON document and nothing else.")
 ]
 DataRoot = Annotated[
     Path | None,
-    Parameter(help="the folder that holds the data sets; else $REMNANT_DATA, else a cache folder"),
+    Parameter(help="Folder of the data sets. Default: $REMNANT_DATA, or a cache folder."),
 ]
 Settings = Annotated[
     list[str] | None,
-    Parameter(name="--set", negative="", help="key=value, keys as in config.json; repeatable"),
+    Parameter(
+        name="--set",
+        negative="",
+        help="Setting as key=value, with keys as in config.json. Repeatable.",
+    ),
 ]
 
 
 def parse_settings(texts: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
-    """What --set and the options that stand for settings change; an option of None is not given.
+    """The settings given by --set and by options of their own; an option of None is left out.
 
     Raises:
         InputError: A text is not key=value.
@@ -40,10 +44,10 @@ def parse_settings(texts: list[str] | None, options: dict[str, Any]) -> dict[str
 
 
 def _parse_assignment(text: str) -> tuple[str, Any]:
-    """Key and value of `key=value`, the value as JSON if it is that, else as text."""
+    """Key and value of `key=value`; a value that is not valid JSON is text."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not key:
-        raise InputError(f"--set takes key=value; got {text!r}.")
+        raise InputError(f"--set must be key=value; got {text!r}.")
     try:
         return key, json.loads(value)
     except (json.JSONDecodeError, RecursionError):
@@ -55,7 +59,7 @@ def print_json(value: Any) -> None:
 
 
 def suggest(*command: str) -> None:
-    """The command that is worth typing next."""
+    """Print a useful next command."""
     notes.print(f"next: {' '.join(command)}", style="dim", markup=False)
 
 
@@ -70,7 +74,7 @@ def print_datasets(rows: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def counting(name: str, *, in_bytes: bool) -> Iterator[Any]:
-    """A bar that appears with the first count: what is already here needs none."""
+    """A progress bar that appears at the first count, so that a cached result shows none."""
     from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     amount = DownloadColumn() if in_bytes else MofNCompleteColumn()

@@ -1,4 +1,4 @@
-"""Commands that tell what there is and what a run would take; none of them trains."""
+"""Commands that list, estimate and measure; none of them trains."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def show(
     set_: console.Settings = None,
     as_json: console.Json = False,
 ) -> None:
-    """Tell what a run will be before it starts: config, memory plan, cost. Needs no data.
+    """Show the config, memory plan and cost of a run before it starts. Needs no data.
 
     Parameters
     ----------
     recipe
-        A name from `remnant list recipes`, or the path of a config.json.
+        Name from `remnant list recipes`, or path of a config.json.
     """
     from remnant.config import override
     from remnant.planning.run_estimate import estimate
@@ -63,7 +63,7 @@ def show(
 
 
 def bench(*, as_json: console.Json = False) -> None:
-    """Measure the speed of training on this machine, as ratios, in about five minutes."""
+    """Measure the training speed of this machine, as ratios. Takes about five minutes."""
     from remnant.bench import bench as measure
     from remnant.terminal.tables import bench_lines
 
@@ -85,20 +85,21 @@ def plan(
     data_root: console.DataRoot = None,
     as_json: console.Json = False,
 ) -> None:
-    """Measure what each codec would store of a data set's training images in a budget.
+    """Measure how many exemplars of a data set each codec stores in a memory budget.
 
-    A memory.codec that is given with --set is tried besides the usual settings of all codecs.
+    Encodes real training images with the usual settings of every codec, and with the memory.codec
+    given by --set, if any.
 
     Parameters
     ----------
     dataset
-        A name from `remnant list datasets`; for folder also give --set data.path=DIR.
+        Name from `remnant list datasets`; `folder` also needs --set data.path=DIR.
     budget
-        As in memory.budget: 60KiB/class, 20images/class, 2MiB.
+        Memory budget, as in memory.budget: 60KiB/class, 20images/class or 2MiB.
     sample
-        Training images to encode, evenly over the classes.
+        Number of training images to encode, spread evenly over the classes.
     html
-        A page to write, with the same images under each codec.
+        HTML page to write, which shows the same images under each codec.
     """
     from remnant.data import load_dataset
     from remnant.planning.codec_table import plan_codecs
@@ -107,7 +108,7 @@ def plan(
 
     config = _plan_config(dataset, budget, data_root, set_ or [])
     if html is not None and html.is_dir():
-        raise InputError(f"--html takes the name of a file; {html} is a folder.")
+        raise InputError(f"--html must be a file; got the folder {html}. Add a file name.")
     with console.counting("measuring codecs", in_bytes=False) as count:
         measured = plan_codecs(
             load_dataset(config.data),
@@ -132,7 +133,7 @@ def plan(
 
 
 def _plan_config(dataset: str, budget: str, data_root: Path | None, settings: list[str]) -> Any:
-    """Settings as `remnant run` reads them, of which a plan needs those of data and memory."""
+    """A run config of which only data, memory and seed count."""
     from remnant.config import override
     from remnant.recipes import load_recipe
 
@@ -144,6 +145,8 @@ def _plan_config(dataset: str, budget: str, data_root: Path | None, settings: li
     changes = console.parse_settings(settings, given)
     for key in changes:
         if key.partition(".")[0] not in ("data", "memory", "seed"):
-            raise InputError(f"a plan takes settings of data and memory, and seed; got {key!r}.")
-    # Any recipe that keeps exemplars would do.
+            raise InputError(
+                f"remnant plan accepts only settings of data, memory and seed; got {key!r}."
+            )
+    # Any recipe with a memory would do.
     return override(load_recipe("digits-er"), changes)

@@ -1,4 +1,4 @@
-"""The command that puts a store on a page."""
+"""The command that serves a store as a web page and an API."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ def serve(
     token: Annotated[str | None, Parameter(env_var="REMNANT_TOKEN")] = None,
     open_: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
-    """Ask, browse and teach a store in a browser, and offer the same as a JSON API.
+    """Serve a store as a web page and a JSON API: predict, teach, and browse its exemplars.
 
     Parameters
     ----------
     store
-        As `remnant learn` wrote it.
+        Store file written by `remnant learn`.
     host
-        Address to listen at. Beyond this machine a token is needed, and drawn if none is given.
+        Address to listen on. If other machines can reach it, a token is required; without --token
+        a random one is generated.
     port
-        0 takes any that is free.
+        Port to listen on; 0 picks a free one.
     token
-        What a caller must know, in 16 or more letters and digits.
+        Token that clients must send: 16 or more letters, digits, - or _.
     open_
-        Open the page in the browser of this machine.
+        Open the page in a browser on this machine.
     """
     if any(find_spec(name) is None for name in _NEEDED):
         raise InputError(
-            'remnant serve needs packages that are not installed: pip install "remnant[serve]".'
+            'remnant serve needs packages that are not installed. Run pip install "remnant[serve]".'
         )
     from remnant import serving
 
-    def tell(address: serving.Address) -> None:
+    def announce(address: serving.Address) -> None:
         console.out.print(f"{store.name}: {address.url}", markup=False)
-        console.notes.print("Ctrl-C ends the server.", style="dim")
+        console.notes.print("Press Ctrl-C to stop the server.", style="dim")
         if open_:
             import webbrowser
 
             webbrowser.open(address.url)
 
-    serving.serve(store, host=host, port=port, token=token, on_ready=tell)
+    serving.serve(store, host=host, port=port, token=token, on_ready=announce)

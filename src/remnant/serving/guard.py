@@ -1,8 +1,8 @@
-"""Who may ask: checks that every request passes before anything else sees it.
+"""Access checks that every request passes before the app sees it.
 
-A page of another site can make a browser send requests here. It is kept out by three rules: the
-request must name this server (a foreign name that resolves to this machine does not), whatever
-changes something must come from our own page, and no other site may embed what is answered.
+A page of another site can make the user's browser send requests to this server. Three rules stop
+it: the Host header must name this server (against DNS rebinding), requests other than GET, HEAD
+and OPTIONS must come from our own page or from no page, and responses must not be embedded.
 """
 
 from __future__ import annotations
@@ -24,10 +24,16 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_MISNAMED = "this server is known by its address alone. Use the one that it printed."
-_FOREIGN = "only the page of this server may change something; another site asked."
-_UNKNOWN = (
-    "this server asks for a token. Open the address that it printed, or send the header "
+_WRONG_HOST = (
+    "the Host header must name this server; got another name. Use the address that the server "
+    "printed."
+)
+_CROSS_SITE = (
+    "POST and DELETE requests must come from this server's own page or from a program; this one "
+    "came from a page of another site."
+)
+_NO_TOKEN = (
+    "this server requires a token. Open the address that it printed, or send the header "
     "Authorization: Bearer TOKEN."
 )
 HEADERS = {
@@ -37,22 +43,22 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",  # what is forgotten must not linger in a browser
+    "Cache-Control": "no-store",  # pictures of a removed class must not stay in a browser
 }
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a server asks of every request."""
+    """What a server requires of every request."""
 
-    host: str = "127.0.0.1"  # that it listens at, as the user wrote it
+    host: str = "127.0.0.1"  # to listen on, as the user wrote it
     is_loopback: bool = True
-    token: str | None = None  # None: whoever reaches the server may ask
-    cookie: str = "remnant"  # browsers share cookies among ports, so each server needs its own
+    token: str | None = None  # None: no token is required
+    cookie: str = "remnant"  # must differ by port: browsers share cookies among ports
     request_bytes: int = 1 << 30
 
-    def names(self, host: str) -> bool:
-        """Whether a Host header means this server; a number cannot be a name of somebody else's."""
+    def accepts_host(self, host: str) -> bool:
+        """Whether a Host header names this server; an IP address cannot be a rebound DNS name."""
         name = _without_port(host).lower().rstrip(".")
         if name in ("localhost", self.host.lower()):
             return True
@@ -62,8 +68,8 @@ class Rules:
             return False
         return address.is_loopback or not self.is_loopback
 
-    def knows(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request carries the token, in its header or in our cookie."""
+    def is_authorized(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request carries the token, as a bearer token or in our cookie."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.is_token(given.strip()):
             return True
@@ -76,7 +82,7 @@ class Rules:
     def is_token(self, given: str) -> bool:
         if self.token is None:
             return True
-        # In a time that does not tell how many characters were right.
+        # Takes the same time however many characters match.
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 
@@ -98,53 +104,57 @@ class Guard:
                 message = {**message, "headers": [*message["headers"], *extra]}
             await send(message)
 
-        answer = self._answer(scope)
-        if answer is None:
+        response = self._intercept(scope)
+        if response is None:
             receive = _limited(receive, self._rules.request_bytes)
             await self._app(scope, receive, send_with_headers)
         else:
-            await answer(scope, receive, send_with_headers)
+            await response(scope, receive, send_with_headers)
 
-    def _answer(self, scope: Scope) -> Response | None:
-        """What is said in place of the app; None: the app may speak."""
+    def _intercept(self, scope: Scope) -> Response | None:
+        """The response to send in place of the app's; None if the request may pass."""
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
-        if not self._rules.names(headers.get("host", "")):
-            return refuse(421, _MISNAMED)
-        if scope["method"] not in _SAFE_METHODS and not _is_from_here(headers):
-            return refuse(403, _FOREIGN)
-        if _announced_bytes(headers) > self._rules.request_bytes:
-            return refuse(413, _too_much(self._rules.request_bytes))
+        if not self._rules.accepts_host(headers.get("host", "")):
+            return error_response(421, _WRONG_HOST)
+        if scope["method"] not in _SAFE_METHODS and not _is_same_site(headers):
+            return error_response(403, _CROSS_SITE)
+        if _content_length(headers) > self._rules.request_bytes:
+            return error_response(413, _too_large(self._rules.request_bytes))
         if self._rules.token is None:
             return None
-        return self._let_in(scope) or (None if self._rules.knows(headers) else _ask_for_token())
+        return self._sign_in(scope) or (
+            None if self._rules.is_authorized(headers) else _unauthorized()
+        )
 
-    def _let_in(self, scope: Scope) -> Response | None:
-        """A browser that brings the token in the address of the page gets it as a cookie."""
+    def _sign_in(self, scope: Scope) -> Response | None:
+        """Sets the cookie of a browser that opens the page with the token in its address."""
         if scope["path"] != "/" or scope["method"] != "GET":
             return None
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if not given or self._rules.token is None or not self._rules.is_token(given):
             return None
-        answer = RedirectResponse("/", status_code=303)
-        answer.set_cookie(
+        response = RedirectResponse("/", status_code=303)
+        response.set_cookie(
             self._rules.cookie, self._rules.token, path="/", httponly=True, samesite="strict"
         )
-        return answer
+        return response
 
 
-def refuse(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """The one form of every failure."""
+def error_response(
+    status: int, sentence: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """The body of every error."""
     return JSONResponse({"error": sentence}, status, headers=headers)
 
 
-def _ask_for_token() -> Response:
-    return refuse(401, _UNKNOWN, {"WWW-Authenticate": "Bearer"})
+def _unauthorized() -> Response:
+    return error_response(401, _NO_TOKEN, {"WWW-Authenticate": "Bearer"})
 
 
-def _is_from_here(headers: Mapping[str, str]) -> bool:
-    """Whether the page of this server, or no page at all, made a request."""
+def _is_same_site(headers: Mapping[str, str]) -> bool:
+    """Whether a request comes from our own page, or from no page at all."""
     if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
@@ -164,13 +174,13 @@ def _without_port(host: str) -> str:
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
-def _announced_bytes(headers: Mapping[str, str]) -> int:
+def _content_length(headers: Mapping[str, str]) -> int:
     text = headers.get("content-length", "0")
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _limited(receive: Receive, limit: int) -> Receive:
-    """A body that is refused once it is longer than it may be, whatever was announced."""
+    """`receive`, with a 413 once the body exceeds the limit: Content-Length may be missing."""
     num_bytes = 0
 
     async def counted() -> Message:
@@ -178,15 +188,15 @@ def _limited(receive: Receive, limit: int) -> Receive:
         message = await receive()
         num_bytes += len(message.get("body", b""))
         if num_bytes > limit:
-            _refuse_body(limit)
+            _reject_body(limit)
         return message
 
     return counted
 
 
-def _refuse_body(limit: int) -> NoReturn:
-    raise HTTPException(413, _too_much(limit))
+def _reject_body(limit: int) -> NoReturn:
+    raise HTTPException(413, _too_large(limit))
 
 
-def _too_much(limit: int) -> str:
+def _too_large(limit: int) -> str:
     return f"a request must have at most {limit >> 20} MiB; got more. Send fewer or smaller images."

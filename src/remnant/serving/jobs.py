@@ -1,4 +1,4 @@
-"""Lessons: one at a time, in a thread of their own, to be watched and stopped."""
+"""Teaching jobs: one at a time, in a thread of their own, with progress and cancellation."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 
 from remnant.errors import InputError
 from remnant.phases import StepReport
-from remnant.serving.schemas import JobFacts
+from remnant.serving.schemas import JobStatus
 from remnant.terminal.progress import TimeLeft
 
-_KEPT = 100  # jobs that can still be asked for
+_MAX_KEPT = 100  # jobs whose status can still be requested
 log = logging.getLogger(__name__)
 
 
 class ConflictError(InputError):
-    """The store, or a lesson, is in no state for what was asked."""
+    """The current state of the store or of a job does not allow the request."""
 
 
-class StoppedError(Exception):
-    """Somebody asked for a lesson to end."""
+class CancelledJobError(Exception):
+    """The job was cancelled by the user."""
 
 
 @dataclass
 class Job:
-    """One lesson. Its thread writes, others read; every field is replaced whole."""
+    """One job. Its thread writes, other threads read; fields are only ever replaced whole."""
 
     id: int
     name: str
@@ -43,14 +43,14 @@ class Job:
     def is_over(self) -> bool:
         return self.future.done()
 
-    def facts(self) -> JobFacts:
+    def status(self) -> JobStatus:
         is_over, error = self.is_over, None
         if is_over:
             error = self.future.exception()
         state = "running" if not is_over else "done" if error is None else "failed"
-        if isinstance(error, StoppedError):
+        if isinstance(error, CancelledJobError):
             state = "cancelled"
-        return JobFacts(
+        return JobStatus(
             id=self.id,
             name=self.name,
             images=self.num_images,
@@ -63,31 +63,31 @@ class Job:
 
 
 class Observer:
-    """Tells a job how its training goes, and ends the training of one that is cancelled."""
+    """Copies the progress of training into a job, and stops training if the job is cancelled."""
 
     def __init__(self, job: Job, num_updates: int) -> None:
         self._job = job
-        self._left = TimeLeft([0] * (num_updates + 1))  # nothing planned: the phase at hand counts
+        self._left = TimeLeft([0] * (num_updates + 1))  # no plan: counts the current phase only
 
     def check(self) -> None:
-        """End the lesson if somebody asked for that."""
+        """Raises CancelledJobError if the job was cancelled."""
         if self._job.is_cancelled.is_set():
-            raise StoppedError
+            raise CancelledJobError
 
     def on_step(self, report: StepReport) -> None:
         job, left = self._job, self._left
         self.check()
         left.on_step(report)
-        # The rest is for what follows the last step: choosing exemplars and writing the store.
+        # The last 2 % are for choosing exemplars and writing the store.
         job.share_done = 0.98 * left.share_done
         job.seconds_left = left.seconds
         job.doing = f"epoch {report.epoch + 1:,} of {report.num_epochs:,}"
         if report.step + 1 == report.num_steps:
-            job.doing = "choosing what to remember"
+            job.doing = "choosing exemplars"
 
 
 class Jobs:
-    """All lessons of a server, of which one at most is under way."""
+    """All jobs of a server; at most one is running."""
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
@@ -96,29 +96,29 @@ class Jobs:
 
     @property
     def current(self) -> Job | None:
-        """The one under way."""
+        """The running job."""
         latest = next(reversed(self._jobs.values()), None)
         return None if latest is None or latest.is_over else latest
 
     def start(
         self, name: str, num_images: int, num_updates: int, teach: Callable[[Observer], None]
     ) -> Job:
-        """Begin a lesson.
+        """Start a job.
 
         Args:
-            num_updates: That the store has behind it.
-            teach: Does the work, telling the watcher of every step.
+            num_updates: Number of updates that the store has had so far.
+            teach: Does the work; must pass the observer every training step.
 
         Raises:
-            ConflictError: Another is under way.
+            ConflictError: Another job is running.
         """
         with self._lock:
             self.check_free()
             job = Job(max(self._jobs, default=0) + 1, name, num_images)
             job.future = self._pool.submit(teach, Observer(job, num_updates))
-            job.future.add_done_callback(_log_surprise)
+            job.future.add_done_callback(_log_internal_error)
             self._jobs[job.id] = job
-            for old in list(self._jobs)[:-_KEPT]:
+            for old in list(self._jobs)[:-_MAX_KEPT]:
                 del self._jobs[old]
         return job
 
@@ -126,24 +126,26 @@ class Jobs:
         return self._jobs.get(number)
 
     def check_free(self) -> None:
-        """Raises ConflictError while a lesson is under way."""
+        """Raises ConflictError while a job is running."""
         job = self.current
         if job is not None:
-            raise ConflictError(f"{job.name!r} is being taught. Wait for the end, or cancel it.")
+            raise ConflictError(
+                f"{job.name!r} is being taught. Wait until it is done or cancel it."
+            )
 
     def cancel(self, job: Job) -> None:
-        """End a lesson at its next step.
+        """Stop a job at its next training step.
 
         Raises:
-            ConflictError: It is over.
+            ConflictError: It has already ended.
         """
         if job.is_over:
-            raise ConflictError(f"lesson {job.id} is over, so that it cannot be cancelled.")
+            raise ConflictError(f"job {job.id} cannot be cancelled; it has already ended.")
         job.is_cancelled.set()
         job.doing = "stopping"
 
     def close(self) -> None:
-        """End the lesson under way and wait for it; the store is as it was."""
+        """Cancel the running job and wait for it to stop."""
         job = self.current
         if job is not None:
             job.is_cancelled.set()
@@ -154,13 +156,13 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, InputError):
         return str(error)
     if isinstance(error, OSError):
-        return f"{error.strerror or error}. The store is as it was."
+        return f"{error.strerror or error}. The store is unchanged."
     return (
-        f"teaching failed ({type(error).__name__}). The store is as it was; see the server's log."
+        f"teaching failed ({type(error).__name__}). The store is unchanged; see the server's log."
     )
 
 
-def _log_surprise(future: Future[Any]) -> None:
+def _log_internal_error(future: Future[Any]) -> None:
     error = future.exception()
-    if error is not None and not isinstance(error, InputError | StoppedError):
+    if error is not None and not isinstance(error, InputError | CancelledJobError):
         log.error("teaching failed", exc_info=error)

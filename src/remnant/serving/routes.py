@@ -1,4 +1,4 @@
-"""The JSON API; every failure is one sentence under the key `error`."""
+"""The JSON API; the body of every error is one sentence under the key `error`."""
 
 from __future__ import annotations
 
@@ -9,157 +9,166 @@ from fastapi import APIRouter, Depends, File, Form, Path, Query, Request, Respon
 
 from remnant.serving import schemas
 from remnant.serving.jobs import Job
-from remnant.serving.store_session import Form as PictureForm
-from remnant.serving.store_session import ServedStore, UnknownError
+from remnant.serving.store_session import NotFoundError, PictureKind, StoreSession
 from remnant.serving.uploads import check_name, receive, receive_all
 
-_SHOWN = 24  # exemplars of a class that are listed at once
+_PAGE_SIZE = 24  # exemplars per request, unless the client asks for another number
 
 
-def served(request: Request) -> ServedStore:
-    return request.app.state.store
+def current_session(request: Request) -> StoreSession:
+    return request.app.state.session
 
 
-def _failures(**meanings: str) -> dict[int | str, dict[str, Any]]:
-    """`_404="..."`: what a status means, for the schema."""
-    always = {"_503": "The store was removed or damaged while it was served."}
+def _errors(**meanings: str) -> dict[int | str, dict[str, Any]]:
+    """`_404="..."`: the meaning of an error status, for the schema."""
+    always = {"_503": "The store file was removed or damaged while it was being served."}
     return {
-        int(status[1:]): {"model": schemas.Failure, "description": meaning}
+        int(status[1:]): {"model": schemas.ErrorResponse, "description": meaning}
         for status, meaning in {**meanings, **always}.items()
     }
 
 
-Store = Annotated[ServedStore, Depends(served)]
-ClassName = Annotated[str, Path(description="Of a class, as /api/classes tells it.")]
-Rank = Annotated[int, Path(description="From 0, the best.")]
-WhichPicture = Annotated[PictureForm, Path(description="What is kept, or what becomes of it.")]
-JobId = Annotated[int, Path(description="As /api/teach gave it.")]
-_NO_CLASS = "There is no such class."
-_MALFORMED = "The request is not of the form asked for."
-_FORM = "The body is no form that can be read."
+Session = Annotated[StoreSession, Depends(current_session)]
+ClassName = Annotated[str, Path(description="Name of a class, as listed by /api/classes.")]
+Rank = Annotated[int, Path(description="Rank of the exemplar in its class; 0 is the best.")]
+Kind = Annotated[
+    PictureKind,
+    Path(description="`stored`: the stored pixels; `completed`: the image used for replay."),
+]
+JobId = Annotated[int, Path(description="Id of a job, as returned by /api/teach.")]
+_NO_CLASS = "There is no class of this name."
+_NO_JOB = "There is no job with this id."
+_INVALID = "A parameter, form field or image is missing or invalid."
+_UNREADABLE_FORM = "The body is not a readable multipart form."
 
 router = APIRouter(prefix="/api")
 
 
-@router.get("/store", responses=_failures())
-def get_store(store: Store) -> schemas.StoreFacts:
-    """Tell what the store holds as a whole."""
-    return store.facts()
+@router.get("/store", responses=_errors())
+def get_store(session: Session) -> schemas.StoreInfo:
+    """Get the size, history and upload limits of the store."""
+    return session.info()
 
 
-@router.get("/classes", responses=_failures())
-def get_classes(store: Store) -> list[schemas.ClassFacts]:
-    """List the classes in order of arrival, with what is kept of each."""
-    return store.classes()
+@router.get("/classes", responses=_errors())
+def get_classes(session: Session) -> list[schemas.ClassInfo]:
+    """List the classes in the order in which they were learned."""
+    return session.classes()
 
 
 @router.post(
     "/predict",
-    responses=_failures(_400=_FORM, _413="The image has too many bytes.", _422=_MALFORMED),
+    responses=_errors(_400=_UNREADABLE_FORM, _413="The image file is too large.", _422=_INVALID),
 )
 def predict(
-    store: Store,
+    session: Session,
     image: Annotated[UploadFile, File(description="A JPEG, PNG, WebP, BMP or GIF file.")],
-    top: Annotated[int, Query(ge=1, le=1000, description="How many classes to tell.")] = 5,
+    top: Annotated[
+        int, Query(ge=1, le=1000, description="Number of most probable classes to return.")
+    ] = 5,
 ) -> schemas.Prediction:
-    """Tell the likeliest classes of an image."""
-    return schemas.Prediction(guesses=store.predict(receive(image), top))
+    """Predict the class of an image."""
+    return schemas.Prediction(guesses=session.predict(receive(image), top))
 
 
 @router.post(
     "/teach",
     status_code=202,
-    responses=_failures(
-        _400=_FORM,
-        _409="A class is being taught already.",
-        _413="Too many images, or too many bytes.",
-        _422=_MALFORMED,
+    responses=_errors(
+        _400=_UNREADABLE_FORM,
+        _409="Another job is running.",
+        _413="There are too many images, or they are too large.",
+        _422=_INVALID,
     ),
 )
 def teach(
-    store: Store,
-    name: Annotated[str, Form(description="Of a new class, or of one that is known.")],
-    images: Annotated[list[UploadFile], File(description="Files as in /api/predict.")],
-) -> schemas.JobFacts:
-    """Begin to teach a class; the answer's id serves to watch the lesson.
+    session: Session,
+    name: Annotated[str, Form(description="Name of the class, new or already known.")],
+    images: Annotated[
+        list[UploadFile],
+        File(description="Images of the class: JPEG, PNG, WebP, BMP or GIF files."),
+    ],
+) -> schemas.JobStatus:
+    """Start a job that teaches a class from images.
 
-    The other classes are replayed from the memory. Until the end the store answers as before.
+    The other classes are replayed from the memory. Until the job is done, predictions come from
+    the store as it was before.
     """
-    store.jobs.check_free()  # before anything is decoded
-    return store.teach(check_name(name), receive_all(images)).facts()
+    session.jobs.check_free()  # before the images are decoded
+    return session.teach(check_name(name), receive_all(images)).status()
 
 
-@router.get("/jobs/{id}", responses=_failures(_404="There is no such lesson.", _422=_MALFORMED))
-def get_job(store: Store, id: JobId) -> schemas.JobFacts:
-    """Tell how a lesson goes."""
-    return _job(store, id).facts()
+@router.get("/jobs/{id}", responses=_errors(_404=_NO_JOB, _422=_INVALID))
+def get_job(session: Session, id: JobId) -> schemas.JobStatus:
+    """Get the state and progress of a job."""
+    return _job(session, id).status()
 
 
 @router.post(
     "/jobs/{id}/cancel",
     status_code=202,
-    responses=_failures(
-        _404="There is no such lesson.", _409="The lesson is over.", _422=_MALFORMED
-    ),
+    responses=_errors(_404=_NO_JOB, _409="The job has already ended.", _422=_INVALID),
 )
-def cancel_job(store: Store, id: JobId) -> schemas.JobFacts:
-    """Stop a lesson at its next step; the store stays as it was."""
-    job = _job(store, id)
-    store.jobs.cancel(job)
-    return job.facts()
+def cancel_job(session: Session, id: JobId) -> schemas.JobStatus:
+    """Stop a job at its next training step and leave the store unchanged."""
+    job = _job(session, id)
+    session.jobs.cancel(job)
+    return job.status()
 
 
-@router.get("/classes/{name:path}/exemplars", responses=_failures(_404=_NO_CLASS, _422=_MALFORMED))
+@router.get("/classes/{name:path}/exemplars", responses=_errors(_404=_NO_CLASS, _422=_INVALID))
 def get_exemplars(
-    store: Store,
+    session: Session,
     name: ClassName,
-    first: Annotated[int, Query(ge=0, description="Rank to begin at.")] = 0,
-    count: Annotated[int, Query(ge=1, le=1000, description="How many to tell.")] = _SHOWN,
-) -> schemas.ClassMemory:
+    first: Annotated[int, Query(ge=0, description="Rank of the first exemplar to return.")] = 0,
+    count: Annotated[
+        int, Query(ge=1, le=1000, description="Maximum number of exemplars to return.")
+    ] = _PAGE_SIZE,
+) -> schemas.ExemplarPage:
     """List exemplars of a class, best first."""
-    sizes = store.sizes(name)
-    place = f"/api/classes/{quote(name, safe='')}/exemplars"
+    sizes = session.exemplar_bytes(name)
+    path = f"/api/classes/{quote(name, safe='')}/exemplars"
     rows = [
-        schemas.ExemplarFacts(
+        schemas.ExemplarInfo(
             rank=rank,
             bytes=sizes[rank],
-            stored=f"{place}/{rank}/stored.png",
-            completed=f"{place}/{rank}/completed.png" if store.keeps_patches else None,
+            stored=f"{path}/{rank}/stored.png",
+            completed=f"{path}/{rank}/completed.png" if session.keeps_patches else None,
         )
         for rank in range(len(sizes))[first : first + count]
     ]
-    return schemas.ClassMemory(name=name, total=len(sizes), exemplars=rows)
+    return schemas.ExemplarPage(name=name, total=len(sizes), exemplars=rows)
 
 
 @router.get(
-    "/classes/{name:path}/exemplars/{rank}/{form}.png",
+    "/classes/{name:path}/exemplars/{rank}/{kind}.png",
     response_class=Response,
     responses={
-        200: {"content": {"image/png": {}}, "description": "The picture."},
-        **_failures(_404="There is no such class or exemplar.", _422=_MALFORMED),
+        200: {"content": {"image/png": {}}, "description": "The picture as a PNG file."},
+        **_errors(_404="There is no such class or exemplar.", _422=_INVALID),
     },
 )
-def get_picture(store: Store, name: ClassName, rank: Rank, form: WhichPicture) -> Response:
-    """Show an exemplar: what is stored of it, or how the network completes that.
+def get_picture(session: Session, name: ClassName, rank: Rank, kind: Kind) -> Response:
+    """Get a picture of an exemplar: its stored pixels, or its completion by the network.
 
-    The first picture after a change of the store takes longer: all exemplars are completed.
+    The first request after the store has changed takes longer, since it completes all exemplars.
     """
-    return Response(store.picture(name, rank, form), media_type="image/png")
+    return Response(session.picture(name, rank, kind), media_type="image/png")
 
 
 @router.delete(
     "/classes/{name:path}",
-    responses=_failures(
-        _404=_NO_CLASS, _409="The class cannot be removed, or not now.", _422=_MALFORMED
+    responses=_errors(
+        _404=_NO_CLASS, _409="A job is running, or the class cannot be removed.", _422=_INVALID
     ),
 )
-def forget(store: Store, name: ClassName) -> schemas.Forgotten:
-    """Remove a class: its exemplars, its row of the classifier, its name."""
-    return schemas.Forgotten(told=store.forget(name))
+def forget(session: Session, name: ClassName) -> schemas.RemovedClass:
+    """Remove a class: its exemplars, its row of the classifier and its name."""
+    return schemas.RemovedClass(message=session.forget(name))
 
 
-def _job(store: ServedStore, number: int) -> Job:
-    job = store.jobs.find(number)
+def _job(session: StoreSession, number: int) -> Job:
+    job = session.jobs.find(number)
     if job is None:
-        raise UnknownError(f"there is no lesson {number}.")
+        raise NotFoundError(f"there is no job {number}.")
     return job

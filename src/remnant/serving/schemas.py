@@ -1,4 +1,4 @@
-"""What the API answers with, as its schema tells."""
+"""The JSON documents of the API, as its OpenAPI schema describes them."""
 
 from __future__ import annotations
 
@@ -9,93 +9,110 @@ from pydantic import Field
 from remnant.settings import Settings
 
 
-class Failure(Settings):
-    """Why a request could not be met."""
+class ErrorResponse(Settings):
+    """Why a request failed."""
 
-    error: str = Field(description="One sentence for people.")
+    error: str = Field(description="One sentence that says what is wrong.")
 
 
 class UploadLimits(Settings):
-    """What may be sent at once."""
+    """The largest uploads that the server accepts."""
 
-    image_bytes: int = Field(description="Of one image.")
-    images: int = Field(description="In one lesson.")
-    request_bytes: int = Field(description="Of a whole request.")
-    pixels: int = Field(description="Of one image, decoded.")
-    name_characters: int = Field(description="Of the name of a class.")
+    image_bytes: int = Field(description="Maximum size of one image file, in bytes.")
+    images: int = Field(description="Maximum number of images in one teach request.")
+    request_bytes: int = Field(description="Maximum size of a whole request, in bytes.")
+    pixels: int = Field(description="Maximum number of pixels of one decoded image.")
+    name_characters: int = Field(description="Maximum length of a class name, in characters.")
 
 
-class StoreFacts(Settings):
-    """A store as a whole."""
+class StoreInfo(Settings):
+    """The store as a whole."""
 
-    name: str = Field(description="Of its file.")
-    remnant: str = Field(description="The version of remnant that serves it.")
-    method: str = Field(description="That learns, as in `remnant list methods`.")
-    image_size: int = Field(description="Side, in pixels, to which images are brought.")
-    num_classes: int = Field(description="That it knows.")
-    num_exemplars: int = Field(description="That it keeps, of all classes together.")
-    memory_bytes: int = Field(description="Of all exemplars, as the budget counts them.")
-    budget_bytes: int | None = Field(description="Null for a method that keeps no exemplars.")
-    file_bytes: int = Field(description="Of the store on disk, weights included.")
+    name: str = Field(description="File name of the store.")
+    remnant: str = Field(description="Version of remnant that runs this server.")
+    method: str = Field(description="Learning method, one of `remnant list methods`.")
+    image_size: int = Field(description="Side to which images are resized, in pixels.")
+    num_classes: int = Field(description="Number of classes that the store can predict.")
+    num_exemplars: int = Field(description="Number of stored exemplars, over all classes.")
+    memory_bytes: int = Field(description="Bytes of all exemplars, as counted in the budget.")
+    budget_bytes: int | None = Field(
+        description="Bytes that the exemplars may take; null if the method keeps no exemplars."
+    )
+    file_bytes: int = Field(description="Size of the store file including weights, in bytes.")
     history: list[dict[str, Any]] = Field(description="One entry per update, oldest first.")
-    limits: UploadLimits = Field(description="What may be sent.")
-    job: int | None = Field(description="The lesson under way.")
+    limits: UploadLimits = Field(description="Upload limits of this server.")
+    job: int | None = Field(description="Id of the running job; null if no job is running.")
 
 
-class ClassFacts(Settings):
-    """What is kept of one class."""
+class ClassInfo(Settings):
+    """One class and the size of its memory."""
 
-    name: str = Field(description="Of the class.")
-    exemplars: int = Field(description="That are kept.")
-    bytes: int = Field(description="Of all of them.")
+    name: str = Field(description="Name of the class.")
+    exemplars: int = Field(description="Number of stored exemplars of the class.")
+    bytes: int = Field(description="Bytes of all exemplars of the class.")
 
 
-class ExemplarFacts(Settings):
-    """One exemplar; `stored` and `completed` are addresses of pictures."""
+class ExemplarInfo(Settings):
+    """One exemplar."""
 
-    rank: int = Field(description="0 is the best.")
-    bytes: int = Field(description="Payload, positions and length.")
-    stored: str = Field(description="What is kept; the rest is transparent.")
+    rank: int = Field(description="Rank within the class; 0 is the best.")
+    bytes: int = Field(description="Bytes of payload, patch positions and length.")
+    stored: str = Field(
+        description="Path of a PNG of the stored pixels; patches that are not stored are "
+        "transparent."
+    )
     completed: str | None = Field(
-        description="As the network completes it for replay; null where it is stored whole."
+        description="Path of a PNG of the image as the network completes it for replay; null if "
+        "exemplars are stored whole."
     )
 
 
-class ClassMemory(Settings):
+class ExemplarPage(Settings):
     """Some exemplars of a class, best first."""
 
-    name: str = Field(description="Of the class.")
-    total: int = Field(description="Exemplars that the class has.")
-    exemplars: list[ExemplarFacts] = Field(description="Those asked for.")
+    name: str = Field(description="Name of the class.")
+    total: int = Field(description="Number of stored exemplars of the class.")
+    exemplars: list[ExemplarInfo] = Field(description="The requested exemplars, best first.")
 
 
 class Guess(Settings):
-    """A class, and how sure the network is of it."""
+    """A class and its predicted probability."""
 
-    name: str = Field(description="Of the class.")
-    probability: float = Field(ge=0, le=1, description="Of all classes they add up to 1.")
+    name: str = Field(description="Name of the class.")
+    probability: float = Field(
+        ge=0, le=1, description="Predicted probability; over all classes they sum to 1."
+    )
 
 
 class Prediction(Settings):
-    """The likeliest classes of an image, best first."""
+    """The most probable classes of an image."""
 
-    guesses: list[Guess] = Field(description="As many as asked for, or as there are.")
-
-
-class JobFacts(Settings):
-    """A lesson, under way or over."""
-
-    id: int = Field(description="To ask for it again.")
-    name: str = Field(description="Of the class that is taught.")
-    images: int = Field(description="That it is taught with.")
-    state: Literal["running", "done", "failed", "cancelled"] = Field(description="How it stands.")
-    share_done: float = Field(ge=0, le=1, description="Of the whole lesson.")
-    doing: str = Field(description="What is being done, in a few words.")
-    seconds_left: float | None = Field(description="Of training; null before it has begun.")
-    error: str | None = Field(description="Of a lesson that failed: one sentence.")
+    guesses: list[Guess] = Field(
+        description="The `top` most probable classes, or all if there are fewer; best first."
+    )
 
 
-class Forgotten(Settings):
-    """What became of a class."""
+class JobStatus(Settings):
+    """A teaching job, running or finished."""
 
-    told: str = Field(description="What is gone and what cannot be undone.")
+    id: int = Field(description="Id of the job, for /api/jobs/{id}.")
+    name: str = Field(description="Name of the class being taught.")
+    images: int = Field(description="Number of images in the teach request.")
+    state: Literal["running", "done", "failed", "cancelled"] = Field(
+        description="State of the job; the store changes only if it ends as `done`."
+    )
+    share_done: float = Field(ge=0, le=1, description="Finished share of the job, from 0 to 1.")
+    doing: str = Field(description="Current activity, in a few words for display.")
+    seconds_left: float | None = Field(
+        description="Estimated seconds of training left; null before training starts and after "
+        "the job ends."
+    )
+    error: str | None = Field(
+        description="One sentence that says why the job failed; null unless it failed."
+    )
+
+
+class RemovedClass(Settings):
+    """The outcome of removing a class."""
+
+    message: str = Field(description="What was removed, and what cannot be undone.")

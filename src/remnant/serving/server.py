@@ -1,4 +1,4 @@
-"""From a store and an address to a server that answers until it is told to stop."""
+"""Starts the server of a store and runs it until it is interrupted."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ import uvicorn
 from remnant.errors import InputError
 from remnant.serving.app import build_app
 from remnant.serving.guard import Rules
-from remnant.serving.store_session import ServedStore
+from remnant.serving.store_session import StoreSession
 from remnant.serving.uploads import LIMITS
 
 _MIN_TOKEN = 16  # characters
-_FORM_BYTES = 1 << 20  # what a form adds to the images in it
-_SECONDS_TO_END = 5  # that open connections get when the server stops
+_FORM_BYTES = 1 << 20  # overhead of a multipart form, at most
+_SHUTDOWN_SECONDS = 5  # that open connections get to finish
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens."""
+    """The address of a running server."""
 
     host: str
     port: int
@@ -35,7 +35,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """For this machine; whoever opens it with the token in it is let in."""
+        """The address of the page on this machine, with the token if there is one."""
         name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         host = f"[{name}]" if ":" in name else name
         return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
@@ -49,35 +49,36 @@ def serve(
     token: str | None = None,
     on_ready: Callable[[Address], None],
 ) -> None:
-    """Answer requests about a store until SIGINT or SIGTERM.
+    """Serve a store until SIGINT or SIGTERM.
 
     Args:
-        path: Of the store.
-        host: Beyond this machine only with a token: one is drawn if none is given.
-        port: 0: any that is free.
-        token: Letters, digits, `-` and `_`.
-        on_ready: Told the address as soon as it can be opened.
+        path: The store file.
+        host: Address to listen on. If other machines can reach it, a token is required; a random
+            one is generated if none is given.
+        port: 0 picks a free port.
+        token: 16 or more letters, digits, `-` and `_`.
+        on_ready: Called with the address as soon as it accepts connections.
 
     Raises:
-        InputError: The store cannot be read, the address is taken, or the token is too weak.
+        InputError: The store cannot be read, the address is in use, or the token is too weak.
     """
     if token is not None:
         _check_token(token)
-    # Of forms that cannot be read the sender is told, and nobody else need be.
+    # Unreadable forms are reported to the client; they need no line in the log.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
-    store = ServedStore(path)
+    session = StoreSession(path)
     try:
         with _listen(host, port) as listener:
             address = _describe(listener, host, token)
-            server = uvicorn.Server(_configure(store, address))
+            server = uvicorn.Server(_configure(session, address))
             on_ready(address)
-            with suppress(KeyboardInterrupt):  # uvicorn's own, once all has ended well
+            with suppress(KeyboardInterrupt):  # raised by uvicorn after a clean shutdown
                 server.run(sockets=[listener])
     finally:
-        store.close()
+        session.close()
 
 
-def _configure(store: ServedStore, address: Address) -> uvicorn.Config:
+def _configure(session: StoreSession, address: Address) -> uvicorn.Config:
     rules = Rules(
         host=address.host,
         is_loopback=address.is_loopback,
@@ -86,29 +87,29 @@ def _configure(store: ServedStore, address: Address) -> uvicorn.Config:
         request_bytes=LIMITS.request_bytes + _FORM_BYTES,
     )
     return uvicorn.Config(
-        build_app(store, rules),
+        build_app(session, rules),
         log_level="warning",
-        access_log=False,  # addresses may hold the token
+        access_log=False,  # URLs may contain the token
         server_header=False,
-        timeout_graceful_shutdown=_SECONDS_TO_END,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket at which callers wait from now on.
+    """A socket that accepts connections from now on.
 
     Raises:
-        InputError: There is no such address, or another program listens there.
+        InputError: There is no such address, or it is in use.
     """
     if not 0 <= port <= 65535:
-        raise InputError(f"a port is a number from 0 to 65535; got {port}. Choose another --port.")
+        raise InputError(f"--port must be from 0 to 65535; got {port}. Choose another one.")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, place = found[0]
         listener = socket.socket(family, kind, protocol)
     except (OSError, UnicodeError) as error:
         raise InputError(
-            f"the host must be an address of this machine; got {host!r} ({error})."
+            f"--host must be an address of this machine; got {host!r} ({error})."
         ) from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -117,8 +118,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise InputError(
-            f"cannot listen at {host} port {port}: {error.strerror}. Choose another --port; 0 "
-            "takes any free one."
+            f"cannot listen on {host} port {port}: {error.strerror}. Choose another --port; 0 "
+            "picks a free one."
         ) from None
     return listener
 
@@ -135,6 +136,6 @@ def _check_token(token: str) -> None:
     is_plain = token.isascii() and token.replace("-", "").replace("_", "").isalnum()
     if not is_plain or len(token) < _MIN_TOKEN:
         raise InputError(
-            f"a token must have {_MIN_TOKEN} or more letters, digits, - or _; got {len(token)} "
-            "characters. Leave it out to get one drawn."
+            f"a token must have {_MIN_TOKEN} or more letters, digits, - or _ and nothing else; "
+            f"got {len(token)} characters. Leave it out to get a random one."
         )

@@ -1,4 +1,4 @@
-"""The store that is served: asked by many at once, changed by one."""
+"""The store behind the server: read by many threads, changed by one at a time."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from remnant.learner import Learner, forget_in_store, learn_into_store
 from remnant.learner.inputs import EncodedImage, Label
 from remnant.memory import PartialCodec
 from remnant.serving.jobs import ConflictError, Job, Jobs, Observer
-from remnant.serving.schemas import ClassFacts, Guess, StoreFacts
+from remnant.serving.schemas import ClassInfo, Guess, StoreInfo
 from remnant.serving.uploads import LIMITS
 
-Form = Literal["stored", "completed"]
-Stamp = tuple[int, int, int]  # tells one file of a name from the next
+PictureKind = Literal["stored", "completed"]
+FileStamp = tuple[int, int, int]  # inode, size, time of the last change
 
 
-class UnknownError(InputError):
-    """There is no such class, exemplar or lesson."""
+class NotFoundError(InputError):
+    """There is no such class, exemplar or job."""
 
 
 class UnreadableError(InputError):
-    """The store was removed or damaged while it was served."""
+    """The store file was removed or damaged while it was being served."""
 
 
 @dataclass(frozen=True)
-class Edition:
-    """A store as it was read at one time; lessons do not touch it."""
+class StoreVersion:
+    """The store as read from disk at one time; a running job does not change it."""
 
     learner: Learner
-    stamp: Stamp
-    asking: threading.Lock = field(default_factory=threading.Lock)
-    recalling: threading.Lock = field(default_factory=threading.Lock)  # may take seconds once
+    stamp: FileStamp
+    predict_lock: threading.Lock = field(default_factory=threading.Lock)
+    recall_lock: threading.Lock = field(default_factory=threading.Lock)  # may be held for seconds
 
     def find(self, name: str) -> Label:
-        """The class that is called so.
+        """The label of the class of this name.
 
         Raises:
-            UnknownError: There is none.
+            NotFoundError: There is none.
         """
         for label in self.labels:
             if str(label) == name:
                 return label
-        raise UnknownError(f"there is no class {name[:100]!r}. GET /api/classes lists them.")
+        raise NotFoundError(f"there is no class {name[:100]!r}. GET /api/classes lists them.")
 
     @property
     def labels(self) -> list[Label]:
         return self.learner.classes_.tolist()
 
 
-class ServedStore:
-    """One store file, read again whenever another process has replaced it.
+class StoreSession:
+    """One store file, read again when another process has replaced it.
 
     Raises:
         InputError: The store is missing, damaged, or of a newer version.
@@ -69,36 +69,36 @@ class ServedStore:
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
         self.jobs = Jobs()
-        self._changing = threading.Lock()
-        self._edition = self._read()
+        self._write_lock = threading.Lock()
+        self._version = self._read()
 
-    # ---------------------------------------------------------------------------------- asking
+    # --------------------------------------------------------------------------------- reading
 
     @property
     def name(self) -> str:
         return self.path.name
 
-    def edition(self) -> Edition:
-        """The store as it is on disk; during a lesson, as it was before.
+    def version(self) -> StoreVersion:
+        """The store as it is on disk; while a job runs, as it was before the job.
 
         Raises:
-            UnreadableError: It is gone or damaged.
+            UnreadableError: The file was removed or damaged.
         """
-        # During a lesson nothing is read anew: building a network would disturb torch's generator.
-        if self.jobs.current is None and self._edition.stamp != self._stamp():
-            with self._changing:
-                if self.jobs.current is None and self._edition.stamp != self._stamp():
+        # Not while a job runs: building a network would disturb torch's global generator.
+        if self.jobs.current is None and self._version.stamp != self._stamp():
+            with self._write_lock:
+                if self.jobs.current is None and self._version.stamp != self._stamp():
                     try:
-                        with self._shown():
-                            self._edition = self._read()
+                        with self._without_path():
+                            self._version = self._read()
                     except InputError as error:
                         raise UnreadableError(str(error)) from None
-        return self._edition
+        return self._version
 
-    def facts(self) -> StoreFacts:
-        learner = self.edition().learner
+    def info(self) -> StoreInfo:
+        learner = self.version().learner
         memory, job = learner.memory_, self.jobs.current
-        return StoreFacts(
+        return StoreInfo(
             name=self.name,
             remnant=__version__,
             method=learner.settings_.method.name,
@@ -107,58 +107,58 @@ class ServedStore:
             num_exemplars=0 if memory is None else sum(memory.counts),
             memory_bytes=0 if memory is None else memory.nbytes,
             budget_bytes=None if memory is None else memory.budget_bytes,
-            file_bytes=self.edition().stamp[1],
+            file_bytes=self.version().stamp[1],
             history=learner.history_,
             limits=LIMITS,
             job=None if job is None else job.id,
         )
 
-    def classes(self) -> list[ClassFacts]:
-        edition = self.edition()
+    def classes(self) -> list[ClassInfo]:
+        version = self.version()
         return [
-            ClassFacts(name=str(label), exemplars=len(sizes), bytes=sum(sizes))
-            for label in edition.labels
-            for sizes in [_sizes(edition, label)]
+            ClassInfo(name=str(label), exemplars=len(sizes), bytes=sum(sizes))
+            for label in version.labels
+            for sizes in [_exemplar_bytes(version, label)]
         ]
 
-    def sizes(self, name: str) -> list[int]:
+    def exemplar_bytes(self, name: str) -> list[int]:
         """Bytes of each exemplar of a class, best first.
 
         Raises:
-            UnknownError: There is no such class.
+            NotFoundError: There is no such class.
         """
-        edition = self.edition()
-        return _sizes(edition, edition.find(name))
+        version = self.version()
+        return _exemplar_bytes(version, version.find(name))
 
     @property
     def keeps_patches(self) -> bool:
-        """Whether exemplars are stored in part, so that the network completes them."""
-        memory = self.edition().learner.memory_
+        """Whether only some patches of an image are stored, and the network completes the rest."""
+        memory = self.version().learner.memory_
         return memory is not None and isinstance(memory.codec, PartialCodec)
 
     def predict(self, image: EncodedImage, top: int) -> list[Guess]:
-        """The likeliest classes, best first."""
-        edition = self.edition()
-        with edition.asking:
-            chances = edition.learner.predict_proba([image])[0]
+        """The most probable classes, best first."""
+        version = self.version()
+        with version.predict_lock:
+            probabilities = version.learner.predict_proba([image])[0]
         return [
-            Guess(name=str(edition.labels[index]), probability=float(chances[index]))
-            for index in np.argsort(-chances, kind="stable")[:top]
+            Guess(name=str(version.labels[index]), probability=float(probabilities[index]))
+            for index in np.argsort(-probabilities, kind="stable")[:top]
         ]
 
-    def picture(self, name: str, rank: int, form: Form) -> bytes:
+    def picture(self, name: str, rank: int, kind: PictureKind) -> bytes:
         """An exemplar as a PNG.
 
         Raises:
-            UnknownError: There is no such class or exemplar.
+            NotFoundError: There is no such class or exemplar.
         """
-        edition = self.edition()
-        label, num_stored = edition.find(name), len(self.sizes(name))
+        version = self.version()
+        label, num_stored = version.find(name), len(self.exemplar_bytes(name))
         if not 0 <= rank < num_stored:
-            raise UnknownError(f"class {name!r} has {num_stored:,} exemplars, from rank 0.")
-        with edition.recalling:
-            kept = edition.learner.remembered(label)
-        pixels = kept.completed[rank] if form == "completed" else kept.picture(rank)
+            raise NotFoundError(f"class {name!r} has {num_stored:,} exemplars; ranks start at 0.")
+        with version.recall_lock:
+            kept = version.learner.remembered(label)
+        pixels = kept.completed[rank] if kind == "completed" else kept.picture(rank)
         buffer = io.BytesIO()
         Image.fromarray(pixels).save(buffer, format="PNG")
         return buffer.getvalue()
@@ -166,17 +166,17 @@ class ServedStore:
     # -------------------------------------------------------------------------------- changing
 
     def teach(self, name: str, images: list[EncodedImage]) -> Job:
-        """Begin a lesson; until its end the store answers as before.
+        """Start a job; until it is done, predictions come from the store as it was before.
 
         Raises:
-            ConflictError: Another is under way.
-            InputError: The name does not suit the classes that are known.
+            ConflictError: Another job is running.
+            InputError: The classes of the store are numbers, and the name is not one.
         """
-        learner = self.edition().learner
-        label = _as_label(name, self.edition().labels)
+        learner = self.version().learner
+        label = _as_label(name, self.version().labels)
 
         def learn(observer: Observer) -> None:
-            with self._shown():
+            with self._without_path():
                 learn_into_store(
                     self.path,
                     images,
@@ -185,57 +185,54 @@ class ServedStore:
                     before_writing=observer.check,
                     quiet=True,
                 )
-                self._edition = self._read()
+                self._version = self._read()
 
-        with self._changing:
+        with self._write_lock:
             return self.jobs.start(name, len(images), len(learner.history_), learn)
 
     def forget(self, name: str) -> str:
-        """Remove a class from the file; says what cannot be undone.
+        """Remove a class from the store and return a sentence for the user.
 
         Raises:
-            UnknownError: There is no such class.
-            ConflictError: A lesson is under way, or the class cannot be cut out.
+            NotFoundError: There is no such class.
+            ConflictError: A job is running, or the class cannot be removed.
         """
-        label = self.edition().find(name)
-        with self._changing:
+        label = self.version().find(name)
+        with self._write_lock:
             self.jobs.check_free()
             try:
-                with self._shown():
-                    told = forget_in_store(self.path, label)
+                with self._without_path():
+                    message = forget_in_store(self.path, label)
             except InputError as error:
                 raise ConflictError(str(error)) from None
             except OSError as error:
-                raise ConflictError(f"{error.strerror or error}. The store is as it was.") from None
-            self._edition = self._read()
-        return told
+                raise ConflictError(f"{error.strerror or error}. The store is unchanged.") from None
+            self._version = self._read()
+        return message
 
     def close(self) -> None:
         self.jobs.close()
 
     # --------------------------------------------------------------------------------- private
 
-    def _read(self) -> Edition:
+    def _read(self) -> StoreVersion:
         stamp = self._stamp()
-        learner = Learner.load(self.path)
-        return self._new_edition(learner.set_params(quiet=True), stamp)
-
-    def _new_edition(self, learner: Learner, stamp: Stamp | None = None) -> Edition:
-        # Asked once, so that what is built at the first question is there for all threads.
+        learner = Learner.load(self.path).set_params(quiet=True)
+        # One prediction now, so that what it builds and caches is shared by all threads.
         size = learner.image_size_
         learner.predict_proba(np.zeros((1, size, size, 3), np.uint8))
-        return Edition(learner, stamp or self._stamp())
+        return StoreVersion(learner, stamp)
 
-    def _stamp(self) -> Stamp:
+    def _stamp(self) -> FileStamp:
         try:
-            facts = self.path.stat()
+            status = self.path.stat()
         except OSError:
             return 0, 0, 0
-        return facts.st_ino, facts.st_size, facts.st_mtime_ns
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     @contextmanager
-    def _shown(self) -> Iterator[None]:
-        """Errors that name the store without telling those who ask where it lies."""
+    def _without_path(self) -> Iterator[None]:
+        """Shortens the store's path in error messages to its name: clients need not know it."""
         try:
             yield
         except InputError as error:
@@ -243,9 +240,9 @@ class ServedStore:
             raise InputError(message) from None
 
 
-def _sizes(edition: Edition, label: Label) -> list[int]:
-    memory = edition.learner.memory_
-    number = edition.labels.index(label)
+def _exemplar_bytes(version: StoreVersion, label: Label) -> list[int]:
+    memory = version.learner.memory_
+    number = version.labels.index(label)
     return [] if memory is None or number not in memory.labels else memory.exemplar_bytes(number)
 
 

@@ -1,1 +1,1 @@
-"""What a terminal shows: progress and tables."""
+"""Progress bars and tables for a terminal."""

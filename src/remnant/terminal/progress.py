@@ -1,4 +1,4 @@
-"""How training looks while it goes on: a bar on a terminal, a line per epoch elsewhere."""
+"""Progress of training: a bar on a terminal, a line per epoch elsewhere."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _SECONDS_BETWEEN_UPDATES = 0.1
 
 
 class TimeLeft:
-    """How much of a whole run is left, by the images that are still to come.
+    """Estimates the rest of a run from the number of images that are still to be trained on.
 
-    Seconds per image are those of the clock on the wall, so what happens between phases counts.
+    Seconds per image are wall-clock time, so the work between phases is included.
     """
 
     def __init__(self, planned_images: Sequence[int]) -> None:
-        self._planned = planned_images  # of each task
-        self._ratio = 1.0  # of the images that the last whole task took to those planned
+        self._planned = planned_images  # per task
+        self._ratio = 1.0  # images of the last complete task / images planned for it
         self._task = -1
-        self._is_whole = False  # the task at hand was seen from its beginning
+        self._is_complete = False  # whether the current task was seen from its first step
         self._task_images = 0
-        self._images = 0  # in this process: a resumed run has more behind it
+        self._images = 0  # since this process started: excludes what a resumed run did before
         self._began = 0.0
         self.images_left = 0.0
 
@@ -45,15 +45,15 @@ class TimeLeft:
     def _begin_task(self, report: StepReport) -> None:
         if self._task < 0:
             self._began = time.monotonic() - report.images / report.images_per_second
-        elif self._is_whole and self._planned[self._task]:
+        elif self._is_complete and self._planned[self._task]:
             self._ratio = self._task_images / self._planned[self._task]
-        self._is_whole = report.step == 0 and (self._task >= 0 or report.task == 0)
+        self._is_complete = report.step == 0 and (self._task >= 0 or report.task == 0)
         self._task = report.task
         self._task_images = report.step * report.images
 
     @property
     def share_done(self) -> float:
-        """Of the whole run, from 0 to 1."""
+        """Finished share of the run, from 0 to 1."""
         done = sum(self._planned[: self._task]) * self._ratio + self._task_images
         return done / max(done + self.images_left, 1)
 
@@ -71,7 +71,7 @@ class TimeLeft:
 
 
 class Window:
-    """Loss terms and speed over the steps since it was last emptied."""
+    """Mean loss terms and speed over some steps."""
 
     def __init__(self) -> None:
         self._sums: dict[str, float] = {}
@@ -80,7 +80,7 @@ class Window:
         self._seconds = 0.0
 
     def add(self, report: StepReport) -> None:
-        # A player that moves seldom names its terms seldom: each term has a count of its own.
+        # Counted per term: a player that does not move at every step has fewer values.
         for name, value in report.terms.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
             self._counts[name] = self._counts.get(name, 0) + 1
@@ -130,7 +130,7 @@ class EpochLines:
 
 
 class _BarWithLosses(Progress):
-    """A bar and, under it, a line for what has no room beside it in 80 columns."""
+    """A bar with a line below it for the losses, which do not fit beside it in 80 columns."""
 
     losses = ""
 
@@ -142,7 +142,7 @@ class _BarWithLosses(Progress):
 class ProgressBar:
     """A live bar over the whole run, with task, phase, epoch, losses, images/s and time left.
 
-    What is over stays above it, a line for each phase.
+    Each finished phase leaves a line above it.
     """
 
     def __init__(self, planned_images: Sequence[int], console: Console) -> None:
@@ -162,7 +162,7 @@ class ProgressBar:
         )
         self._row = self._bar.add_task("preparing", total=1.0, epoch="", speed="", left="")
         self._phase: tuple[int, str] | None = None
-        self._epochs = Window(), Window()  # the whole phase, and its last epoch
+        self._epochs = Window(), Window()  # the phase so far, and its current epoch
         self._shown = 0.0
 
     def __enter__(self) -> ProgressBar:
@@ -186,7 +186,7 @@ class ProgressBar:
         if is_last:
             line = f"{self._name(report)}  {whole.speed}  {epoch.losses}"
             self._bar.console.print(line, highlight=False, markup=False, no_wrap=True)
-            self._bar.losses = "evaluating, or preparing what comes next"
+            self._bar.losses = "evaluating, or preparing the next phase"
         if report.is_epoch_end:
             self._epochs = whole, Window()
 
@@ -207,27 +207,12 @@ class ProgressBar:
         )
 
 
-class Silence:
-    """Nothing, in processes whose like already tells."""
-
-    def __enter__(self) -> Silence:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def on_step(self, report: StepReport) -> None:
-        pass
-
-
-def watch(planned_images: Sequence[int]) -> ProgressBar | EpochLines | Silence:
-    """A bar when somebody looks at standard error, lines otherwise, from the first process alone.
+def watch(planned_images: Sequence[int]) -> ProgressBar | EpochLines:
+    """A bar if standard error is a terminal, else lines; only the main process prints.
 
     Args:
         planned_images: How many images training will see in each task.
     """
-    if not is_main_process():
-        return Silence()
-    console = Console(stderr=True)
-    kind = ProgressBar if sys.stderr.isatty() else EpochLines
+    console = Console(stderr=True, quiet=not is_main_process())
+    kind = ProgressBar if sys.stderr.isatty() and not console.quiet else EpochLines
     return kind(planned_images, console)

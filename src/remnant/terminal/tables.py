@@ -1,4 +1,4 @@
-"""Tables and lines for a terminal of 80 columns or more; nothing here prints them."""
+"""Tables and lines for a terminal of 80 columns or more; printing is left to the caller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remnant.reports.result_tables import comparison_table
 from remnant.reports.units import decibels_text
 
 Rows = list[dict[str, Any]]
-_WIDTH_FOR_MEANINGS = 110  # in fewer columns an explanation of every number crowds out the numbers
+_WIDTH_FOR_MEANINGS = 110  # columns; a narrower terminal shows the numbers without explanations
 _VERBS = ("encode", "decode")
 _SWEEP_COLUMNS = ("Method", "Avg", "Last", "F", "Runs")
 
@@ -33,7 +33,7 @@ def table_of(rows: Rows) -> Table:
 
 
 def recipe_lines(rows: Rows, width: int) -> Iterator[str]:
-    """Recipes under what they have in common."""
+    """The names of recipes, grouped by their description."""
     groups: dict[str, list[str]] = {}
     for row in rows:
         groups.setdefault(row["about"], []).append(row["name"])
@@ -44,7 +44,7 @@ def recipe_lines(rows: Rows, width: int) -> Iterator[str]:
 
 
 def dataset_rows(rows: Rows) -> Rows:
-    """What a terminal has room for of `list_datasets`."""
+    """The columns of `list_datasets` that fit a terminal."""
     return [
         {
             "name": row["name"],
@@ -66,7 +66,7 @@ def _describe_source(row: dict[str, Any]) -> str:
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
-    """What `remnant show` tells below the config."""
+    """What `remnant show` prints below the config."""
     flops = plan["flops_per_image"]
     yield f"tasks        {_describe_sizes(plan['task_sizes'])}"
     yield f"parameters   {plan['parameters']:,} after the last task"
@@ -94,18 +94,18 @@ def _describe_sizes(sizes: list[int]) -> str:
 
 
 def _describe_memory(tasks: list[tuple[int, dict[str, Any]]]) -> str:
-    """What the memory holds after consecutive tasks that leave equally many exemplars."""
+    """The memory after consecutive tasks with the same number of exemplars per class."""
     (first, _), (last, row) = tasks[0], tasks[-1]
     when = f"after task {first}" + (f" to {last}" if last > first else "")
     if row["exemplars_per_class"] is None:
-        return f"{when}: as many as their sizes allow in {row['budget_bytes']:,} bytes"
+        return f"{when}: as many exemplars as fit in {row['budget_bytes']:,} bytes"
     each = f"{row['exemplars_per_class']:,} per class of {row['bytes_per_exemplar']:,} bytes"
     total = f"{row['total_bytes']:,} of {row['budget_bytes']:,} bytes"
-    return f"{when}: {each}" + (f", {total} in the end" if last > first else f", {total}")
+    return f"{when}: {each}" + (f", {total} at the end" if last > first else f", {total}")
 
 
 def codec_table(plan: dict[str, Any]) -> Table:
-    """What `remnant plan` measured: a line per setting, the front marked."""
+    """The result of `remnant plan`: one line per setting, the Pareto front marked."""
     table = Table("", "setting", box=None, pad_edge=False, collapse_padding=True)
     for title in ("bytes", "per class", "PSNR", "pixels", "encode", "decode"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -124,14 +124,14 @@ def codec_table(plan: dict[str, Any]) -> Table:
 
 
 def codec_lines(plan: dict[str, Any], width: int) -> Iterator[str]:
-    """What is to be known of the table of `codec_table`."""
+    """Notes below the table of `codec_table`."""
     shape = " x ".join(str(length) for length in plan["image_shape"])
     for paragraph in (
         f"{plan['sample']:,} training images of {plan['dataset']}, {shape}; "
         f"{plan['budget']['bytes_per_class']:,} bytes for each of {plan['num_classes']:,} classes, "
         f"which have {plan['images_per_class']:,} images to choose from.",
-        "Bytes include positions and lengths; PSNR, in dB, is over the stored pixels; times are "
-        "of one processor core, per exemplar.",
+        "Bytes include positions and lengths. PSNR, in dB, is over the stored pixels. Times are "
+        "per exemplar on one processor core.",
         FRONT_MEANING,
         *(f"Left out: {label}. {reason}" for label, reason in plan["skipped"].items()),
     ):
@@ -139,7 +139,7 @@ def codec_lines(plan: dict[str, Any], width: int) -> Iterator[str]:
 
 
 def result_table(folder: Path, width: int) -> Table:
-    """The numbers of a run, explained where there is room."""
+    """The results of a run, with explanations where there is room."""
     _, rows = terminal_rows(folder)
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value, meaning in rows:
@@ -148,7 +148,7 @@ def result_table(folder: Path, width: int) -> Table:
 
 
 def sweep_table(folder: Path) -> Table:
-    """Mean and deviation over the runs in a folder."""
+    """Mean and standard deviation over the runs in a folder."""
     compared = comparison_table(read_groups([folder])[0])
     wanted = [compared.headers.index(name) for name in _SWEEP_COLUMNS]
     table = Table(*_SWEEP_COLUMNS, box=None, pad_edge=False)
@@ -158,7 +158,7 @@ def sweep_table(folder: Path) -> Table:
 
 
 def bench_lines(figures: dict[str, Any]) -> Iterator[str]:
-    """What `remnant bench` found, in words."""
+    """The results of `remnant bench` as lines of text."""
     yield f"matrix product   {figures['gemm_gflops']:.0f} GFLOP/s on {figures['threads']} threads"
     for name, label in (
         ("step_paper", "step, paper size"),
@@ -170,7 +170,7 @@ def bench_lines(figures: dict[str, Any]) -> Iterator[str]:
         line = (
             f"{label:16s} {step['images_per_second']:.0f} images/s, "
             f"{step['gflop_per_image']:.2f} GFLOP per image, "
-            f"{step['fraction_of_gemm']:.2f} of the matrix product's rate"
+            f"{step['fraction_of_gemm']:.2f} of the matrix product's speed"
         )
         if "speedup_over_literal" in step:
             line += f", {step['speedup_over_literal']:.2f} times the literal step"

@@ -1,9 +1,9 @@
-"""Checkpoints: where a run stands, in files that are either whole or absent.
+"""Checkpoints of a run, in files that are written atomically.
 
 A run is deterministic, so a checkpoint need not hold what can be computed again. Three kinds of
-point suffice: the start of a task (network, memory), the end of a phase (network) and a step
-inside a phase (network, optimisers). To resume at a step, the run starts its task from the start
-point, passes the finished phases by loading their ends, and enters the phase at the step.
+point are enough: the start of a task (network, memory), the end of a phase (network) and a step
+within a phase (network, optimisers). To resume at a step, the run loads the start of the task,
+skips the finished phases by loading their ends, and continues the phase at the step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATTERN = re.compile(r"task-(\d+)(?:-phase-(\d+)(?:-step-(\d+)|-(end)))?\.safet
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """A place in a run. Points are ordered as the run passes them."""
+    """A point in a run at which it can be resumed; points sort in the order of the run."""
 
     task: int
     phase: int = -1  # -1: the start of the task
@@ -64,7 +64,7 @@ def _parse(name: str) -> Point | None:
 
 
 class Checkpoints:
-    """The checkpoint folder of a run; keeps the last two points and those they stand on."""
+    """The checkpoint folder of a run; keeps the last two points and those they depend on."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class Checkpoints:
         return read_archive(self.folder / point.file_name, "checkpoint", VERSION)
 
     def path_to(self, point: Point) -> list[Point]:
-        """The points a run must load, in order, to stand at `point`."""
+        """The points to load, in order, to resume at `point`."""
         path = [Point(point.task)]
         if not point.is_start:
             path += [phase_end(point.task, phase) for phase in range(point.phase)]
@@ -92,17 +92,17 @@ class Checkpoints:
         return path
 
     def newest_readable(self) -> Point | None:
-        """The newest point whose whole path loads; a damaged newest falls back to the one before.
+        """The newest point that can be loaded with all points that it depends on.
 
         Raises:
-            InputError: There are checkpoints, and none can be read.
+            InputError: There are checkpoints, but none of them can be read.
         """
         points = self.points()
         problems = []
         for point in reversed(points):
             try:
                 for needed in self.path_to(point):
-                    # The first task starts from nothing, so it has no file.
+                    # The start of the first task has no file.
                     if needed != Point(0):
                         self.load(needed)
                 return point
@@ -118,8 +118,8 @@ class Checkpoints:
     def _prune(self) -> None:
         points = self.points()
         needed = {step for point in points[-2:] for step in self.path_to(point)}
-        doomed = [point for point in points if point not in needed]
-        for point in doomed:
+        outdated = [point for point in points if point not in needed]
+        for point in outdated:
             (self.folder / point.file_name).unlink(missing_ok=True)
-        if doomed:
+        if outdated:
             sync_folder(self.folder)

@@ -1,11 +1,14 @@
-"""What the hardware offers to train faster, and which of it a run uses.
+"""What a run uses of the hardware: accelerator, precision, compiled code, allocator.
 
-The choice is a function of the settings and the hardware alone, so that it can be told in advance
-and tested without the hardware. None of it changes what is learned but by rounding.
+The choice depends only on the settings and the hardware, so it is known before training starts and
+tested without the hardware. It changes results by rounding at most.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,52 +22,59 @@ from remnant.errors import InputError
 Accelerator = Literal["cpu", "cuda", "mps"]
 Precision = Literal["32-true", "bf16-mixed"]
 
-_HAS_BF16 = (8, 0)  # CUDA compute capability; older devices only emulate it, slower than float32
-_HAS_TF32 = (8, 0)
-_HAS_COMPILER = (7, 0)  # what Triton, the compiler's back end, supports
+_MIN_BF16 = (8, 0)  # CUDA compute capability; older devices emulate it, slower than float32
+_MIN_TF32 = (8, 0)
+_MIN_COMPILE = (7, 0)  # supported by Triton, the back end of torch.compile
 _COMPILER = "inductor"
-_MOST_VARIANTS = 64  # of one block's code, for its shapes within a phase; torch's 8 are too few
+_MAX_VARIANTS = (
+    64  # compiled versions of one block, for its shapes; torch's default of 8 is too few
+)
+
+# glibc's malloc.h.
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+_NEVER_TRIM = (1 << 31) - 1
+_USER_SETTINGS = ("MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """Where a run is trained."""
+    """The devices of this machine that a run trains on."""
 
     accelerator: Accelerator
-    capability: tuple[int, int] = (0, 0)  # of the least capable CUDA device
+    capability: tuple[int, int] = (0, 0)  # lowest compute capability of its CUDA devices
 
 
 @dataclass(frozen=True)
 class Acceleration:
-    """What a run makes use of; environment.json tells it."""
+    """What a run uses of the hardware; recorded in environment.json."""
 
     accelerator: Accelerator
     precision: Precision
-    tf32: bool  # float32 products with the digits of 10 bits
+    tf32: bool  # float32 matrix products with a mantissa of 10 bits
     compiled_blocks: bool
-    pinned_memory: bool  # batches are read ahead into it, and copied while the device works
+    pinned_memory: bool  # batches are read ahead into it and copied while the device computes
     fused_optimizers: bool
 
 
 def find_hardware(wanted: Accelerator | Literal["auto"], devices: int) -> Hardware:
-    """The accelerator asked for, or the best there is.
+    """The requested accelerator; for "auto", the best one available.
 
     Raises:
-        InputError: It is not there, or not as often as asked for.
+        InputError: It is not available, or has fewer devices than requested.
     """
     has_cuda, has_mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     best: Accelerator = "cuda" if has_cuda else "mps" if has_mps else "cpu"
     name = best if wanted == "auto" else wanted
     if (name == "cuda" and not has_cuda) or (name == "mps" and not has_mps):
         raise InputError(
-            f"training.accelerator={name} needs a device that torch cannot find here. Use "
-            "--accelerator cpu, or install a torch built for it."
+            f"training.accelerator={name} needs a device that torch cannot find. Use "
+            "--accelerator cpu, or install a build of torch that supports it."
         )
     available = {"cuda": torch.cuda.device_count(), "mps": 1}.get(name, devices)
     if devices > available:
         raise InputError(
-            f"training.devices must be at most the {available} that {name} has here; got "
-            f"{devices}. Use --devices {available}, or --accelerator cpu."
+            f"training.devices must be at most {available}, the number of {name} devices here; got "
+            f"{devices}. Use --devices {available} or --accelerator cpu."
         )
     if name != "cuda":
         return Hardware(name)
@@ -77,16 +87,16 @@ def choose_acceleration(
     compiling: Literal["auto", "on", "off"],
     tf32: bool,
 ) -> Acceleration:
-    """What to use of `hardware`; "auto" takes what helps there."""
+    """What to use of `hardware`; "auto" turns on what helps there."""
     is_cuda = hardware.accelerator == "cuda"
     if precision == "auto":
-        has_bf16 = is_cuda and hardware.capability >= _HAS_BF16
+        has_bf16 = is_cuda and hardware.capability >= _MIN_BF16
         precision = "bf16-mixed" if has_bf16 else "32-true"
-    can_compile = is_cuda and hardware.capability >= _HAS_COMPILER
+    can_compile = is_cuda and hardware.capability >= _MIN_COMPILE
     return Acceleration(
         accelerator=hardware.accelerator,
         precision=precision,
-        tf32=tf32 and is_cuda and hardware.capability >= _HAS_TF32,
+        tf32=tf32 and is_cuda and hardware.capability >= _MIN_TF32,
         compiled_blocks=can_compile if compiling == "auto" else compiling == "on",
         pinned_memory=is_cuda,
         fused_optimizers=is_cuda,
@@ -95,21 +105,34 @@ def choose_acceleration(
 
 @contextmanager
 def compiled_blocks(network: nn.Module) -> Iterator[None]:
-    """For a while, the blocks of a network (classes named so) run as compiled code.
+    """Within this context, the blocks of a network (classes named `*Block`) run as compiled code.
 
-    Only blocks, all instances of one class by the same code: what a loss decides anew at every
-    step and a classifier that grows would make compiled code stale. Each shape gets code of its
-    own, so a resumed run computes with the same code as one that never stopped.
+    Only blocks are compiled, since a loss that branches at every step and a growing classifier
+    would force recompilation. Instances of one class share their code. Each input shape is
+    compiled on its own, so a resumed run uses the same code as one that never stopped.
     """
     from torch._dynamo import config as dynamo  # takes a second to import
 
     blocks = [part for part in network.modules() if type(part).__name__.endswith("Block")]
-    torch.compiler.reset()  # variants of earlier phases would use up the number allowed
-    with dynamo.patch(cache_size_limit=_MOST_VARIANTS):
+    torch.compiler.reset()  # versions from earlier phases would count towards the limit
+    with dynamo.patch(cache_size_limit=_MAX_VARIANTS):
         for block in blocks:
             block.compile(dynamic=False, backend=_COMPILER)
         try:
             yield
         finally:
             for block in blocks:
-                block._compiled_call_impl = None  # there is no public way back
+                block._compiled_call_impl = None  # there is no public way to undo `compile`
+
+
+def keep_freed_memory() -> bool:
+    """Make glibc's malloc keep freed memory for reuse; returns whether it was configured.
+
+    By default malloc returns every large tensor to the kernel, and gets it back page by page,
+    zeroed: a seventh of a training step on CPUs. The price is that the process keeps the memory of
+    its largest step. Settings in the environment take precedence.
+    """
+    if platform.libc_ver()[0] != "glibc" or any(name in os.environ for name in _USER_SETTINGS):
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    return bool(mallopt(_MMAP_MAX, 0)) and bool(mallopt(_TRIM_THRESHOLD, _NEVER_TRIM))

@@ -1,4 +1,4 @@
-"""Networks and optimisers as plain arrays, and back: what a checkpoint file holds."""
+"""Networks and optimisers as arrays, and back, for checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def method_state(method: nn.Module) -> Arrays:
 
 
 def load_method_state(method: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
-    """The inverse of `method_state`, into a network of the same shape."""
+    """The inverse of `method_state`, for a network of the same shape."""
     tensors = {
         name.removeprefix("model/"): torch.from_numpy(np.array(array))
         for name, array in arrays.items()
@@ -45,7 +45,7 @@ def load_training_state(
     optimizers: list[torch.optim.Optimizer],
     arrays: Mapping[str, np.ndarray],
 ) -> None:
-    """The inverse of `training_state`; what is loaded goes to where it is used."""
+    """The inverse of `training_state`; tensors go to the devices of the parameters."""
     load_method_state(method, arrays)
     for index, optimizer in enumerate(optimizers):
         prefix = f"optimizer/{index}/"

@@ -1,4 +1,4 @@
-"""Optimisers by config, learning rates as functions of the step, optimiser state as tensors."""
+"""Optimisers from configs, learning-rate schedules, and optimiser state as tensors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from remnant.phases import OptimizerConfig
 def build_optimizer(
     config: OptimizerConfig, parameters: Sequence[nn.Parameter], *, is_fused: bool = False
 ) -> torch.optim.Optimizer:
-    """A fresh optimiser; vectors (norms and biases) can be exempt from weight decay.
+    """A new optimiser; vectors (norms and biases) can be exempt from weight decay.
 
-    Fused, it updates every parameter in one pass over memory; else in one pass per operation.
+    A fused one updates all parameters in one pass over memory instead of one pass per operation.
     """
     groups = [{"params": list(parameters), "weight_decay": config.weight_decay}]
     if not config.decay_norms_and_biases:
@@ -26,17 +26,17 @@ def build_optimizer(
             {"params": matrices, "weight_decay": config.weight_decay},
             {"params": vectors, "weight_decay": 0.0},
         ]
-    how = {"fused": is_fused, "foreach": not is_fused}
+    options = {"fused": is_fused, "foreach": not is_fused}
     if config.name == "sgd":
-        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, **how)
+        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, **options)
     kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
-    return kind(groups, lr=config.lr, betas=config.betas, **how)
+    return kind(groups, lr=config.lr, betas=config.betas, **options)
 
 
 def learning_rate(
     config: OptimizerConfig, step: int, steps_per_epoch: int, num_steps: int
 ) -> float:
-    """The rate of one step: linear warm-up, then constant, cosine to `min_lr`, or milestones."""
+    """The learning rate of a step: linear warm-up, then constant, cosine or milestones."""
     warmup = config.warmup_epochs * steps_per_epoch
     if step < warmup:
         rise = (config.lr - config.warmup_lr) * (step + 1) / (warmup + 1)
@@ -67,7 +67,7 @@ def clip_gradients(config: OptimizerConfig, parameters: Sequence[nn.Parameter]) 
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Everything an optimiser remembers, named `<parameter index>/<quantity>`."""
+    """The state of an optimiser, named `<parameter index>/<quantity>`."""
     state = optimizer.state_dict()["state"]
     return {
         f"{index}/{name}": torch.as_tensor(value)

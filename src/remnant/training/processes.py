@@ -1,4 +1,4 @@
-"""The processes and devices a run is spread over: the one module that knows lightning-fabric."""
+"""The processes of a run and their communication: the only module that uses lightning-fabric."""
 
 from __future__ import annotations
 
@@ -17,45 +17,49 @@ from torch import Tensor, nn
 
 from remnant.errors import InputError
 from remnant.settings import Settings
-from remnant.training.allocator import keep_freed_memory
 from remnant.training.devices import (
     Acceleration,
     choose_acceleration,
     compiled_blocks,
     find_hardware,
+    keep_freed_memory,
 )
 
 _PARENT = "REMNANT_PARENT"  # environment variable: the process that started this one
-_TERMS_BYTES = 2048  # of the loss terms of one step, as processes tell one another
+_TERMS_BYTES = 2048  # size of the message with the loss terms of one step
 
 
 class TrainingConfig(Settings):
-    """Where and how a run is carried out; changes what is learned by rounding at most."""
+    """Devices, precision and logging of a run; changes results by rounding at most."""
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     devices: int = Field(default=1, ge=1)  # processes on this machine
     num_nodes: int = Field(default=1, ge=1)
     # "auto": bf16-mixed where the hardware has it (CUDA), else 32-true; on CPUs bf16 is far slower
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
-    tf32: bool = False  # CUDA: faster float32 products of fewer digits
-    # torch.compile for the blocks of a network; "auto": on CUDA, as CPUs gain nothing. It cannot
-    # be differentiated twice: a method with a meta step needs "off".
+    tf32: bool = False  # CUDA: faster float32 matrix products of lower precision
+    # torch.compile for the blocks of a network; "auto": on CUDA, as CPUs gain nothing. Compiled
+    # code cannot be differentiated twice: a method with a meta step needs "off".
     compile: Literal["auto", "on", "off"] = "auto"
-    accumulate: int = Field(default=1, ge=1)  # parts of a batch that are worked off one by one
-    threads: int | None = Field(default=None, ge=1)  # per process; None: all cores, shared out
+    accumulate: int = Field(
+        default=1, ge=1
+    )  # parts of a batch that are processed one after another
+    threads: int | None = Field(
+        default=None, ge=1
+    )  # per process; None: all cores, divided among the processes
     checkpoint_every_steps: int = Field(default=500, ge=1)
     log_every_steps: int = Field(default=10, ge=1)
 
 
-# Read before Fabric sets it for the processes that it launches; it counts for one process.
-_THREADS_ASKED_FOR = int(os.environ.get("OMP_NUM_THREADS", "0"))
+# Read before Fabric sets it for the processes that it launches; it is per process.
+_OMP_THREADS = int(os.environ.get("OMP_NUM_THREADS", "0"))
 
 
 class Processes:
-    """This process among its like: where it stands, and how they agree."""
+    """Rank, world size and collectives of this process."""
 
     def __init__(self, config: TrainingConfig) -> None:
-        # Fabric takes two seconds to import: only those who train pay.
+        # Fabric takes two seconds to import: paid only for training.
         from lightning_fabric import Fabric
 
         self.acceleration = acceleration_of(config)
@@ -73,8 +77,8 @@ class Processes:
         self._fabric.launch()
         if is_many:
             atexit.register(_leave)
-        shared_out = _THREADS_ASKED_FOR or max(1, (os.cpu_count() or 1) // config.devices)
-        torch.set_num_threads(config.threads or shared_out)
+        default_threads = _OMP_THREADS or max(1, (os.cpu_count() or 1) // config.devices)
+        torch.set_num_threads(config.threads or default_threads)
         self.threads = torch.get_num_threads()
         if self.acceleration.accelerator == "cpu":
             keep_freed_memory()
@@ -103,7 +107,7 @@ class Processes:
         self._fabric.barrier()
 
     def prepare(self, method: nn.Module) -> None:
-        """Move a network that has just grown to the device; share batch statistics if we can."""
+        """Move a network that has just grown to the device; on CUDA, with SyncBatchNorm."""
         if self.count > 1 and self.device.type == "cuda":
             nn.SyncBatchNorm.convert_sync_batchnorm(method)
         method.to(self.device)
@@ -112,23 +116,23 @@ class Processes:
         return self._fabric.autocast()
 
     def compiled(self, method: nn.Module) -> AbstractContextManager[None]:
-        """While a phase is trained: its network as compiled code, where that is chosen."""
+        """Within this context, the blocks of the network run compiled, if so configured."""
         return compiled_blocks(method) if self.acceleration.compiled_blocks else nullcontext()
 
     def backward(self, loss: Tensor) -> None:
         self._fabric.backward(loss)
 
-    # ---------------------------------------------------------------------------------- agreement
+    # -------------------------------------------------------------------------------- collectives
 
     def add_terms(self, terms: dict[str, float]) -> dict[str, float]:
-        """Each process's share of the loss terms, added up.
+        """Sum loss terms over processes.
 
-        A term may be missing in some processes: where no replay came, or no image at all.
+        A term may be missing in a process whose rows have no replay, or which has no rows.
         """
         if self.count == 1:
             return terms
         text = json.dumps(terms).encode().ljust(_TERMS_BYTES)
-        assert len(text) == _TERMS_BYTES, f"{len(terms)} loss terms take more than {_TERMS_BYTES}"
+        assert len(text) == _TERMS_BYTES, f"{len(terms)} loss terms exceed {_TERMS_BYTES} bytes"
         rows = self.gather(torch.tensor(list(text), dtype=torch.uint8, device=self.device)[None])
         totals: dict[str, float] = {}
         for row in rows.tolist():
@@ -137,7 +141,7 @@ class Processes:
         return totals
 
     def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Sum gradients over processes; a parameter without one anywhere stays without."""
+        """Sum gradients over processes; a parameter without a gradient in any keeps None."""
         if self.count == 1:
             return
         flags = torch.tensor([float(p.grad is not None) for p in parameters], device=self.device)
@@ -152,10 +156,10 @@ class Processes:
             parameter.grad = piece.view_as(parameter).clone() if flag else None
 
     def average_statistics(self, method: nn.Module) -> None:
-        """Give every process the same running statistics.
+        """Average the running statistics of batch normalisation over processes.
 
-        gloo has no synchronised batch normalisation: each process normalises its own rows, so two
-        processes differ from one for such networks, but never from one another.
+        gloo has no SyncBatchNorm: each process normalises its own rows, so two processes give
+        other results than one for such networks, but agree with one another.
         """
         if self.count == 1:
             return
@@ -173,7 +177,7 @@ class Processes:
             buffer.copy_(piece.view_as(buffer))
 
     def gather(self, rows: Tensor) -> Tensor:
-        """The rows [n, ...] of all processes, first process first; all bring equally many."""
+        """The rows [n, ...] of all processes in rank order; n must be the same in all."""
         if self.count == 1:
             return rows
         gathered = self._fabric.all_gather(rows)
@@ -181,7 +185,7 @@ class Processes:
         return gathered.flatten(0, 1)
 
     def check_same(self, digest: str, what: str) -> None:
-        """All processes must hold the same bytes."""
+        """Raises RuntimeError unless all processes have the same digest."""
         mine = torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8, device=self.device)
         everyone = self.gather(mine[None])
         if not bool((everyone == mine).all()):
@@ -194,17 +198,17 @@ class Processes:
 
 
 def acceleration_of(config: TrainingConfig) -> Acceleration:
-    """What a run with these settings uses of this machine.
+    """What a run with this config uses of this machine.
 
     Raises:
-        InputError: The accelerator asked for is not there.
+        InputError: The accelerator is not available.
     """
     hardware = find_hardware(config.accelerator, config.devices)
     return choose_acceleration(hardware, config.precision, config.compile, config.tf32)
 
 
 def is_main_process() -> bool:
-    """Whether this process writes the folder; known before the others are started."""
+    """Whether this process has rank 0; known before the others are started."""
     if "RANK" in os.environ:
         return int(os.environ["RANK"]) == 0
     node = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
@@ -212,32 +216,32 @@ def is_main_process() -> bool:
 
 
 def _check_launcher(config: TrainingConfig) -> None:
-    """Under torchrun the config must know how many processes there are."""
+    """The number of processes started by torchrun must match the config."""
     wanted = config.devices * config.num_nodes
     started = int(os.environ.get("WORLD_SIZE", wanted))
     if started != wanted:
         raise InputError(
-            f"{started} processes were started, but the run is to use {wanted}. Give --devices "
-            "(per machine) and training.num_nodes as the launcher has them."
+            f"the launcher must start as many processes as the config says; it started {started}, "
+            f"not {wanted}. Set --devices (per machine) and training.num_nodes to match."
         )
 
 
 def _leave() -> None:
-    """Part from the other processes; without it gloo's threads can abort a process that ends."""
+    """Close the process group; otherwise gloo's threads can abort a process at its end."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
 def _end_with_parent() -> None:
-    """Stop this process soon after the one that launched it is gone, however that ended.
+    """Exit soon after the process that launched this one has ended for any reason.
 
-    Else a killed first process leaves the others behind, waiting for it for half an hour.
+    Otherwise the other processes would wait half an hour for a main process that was killed.
     """
     if int(os.environ.get("LOCAL_RANK", "0")) == 0:
         os.environ[_PARENT] = str(os.getpid())
         return
     if _PARENT not in os.environ:
-        return  # launched by another program, such as torchrun, which looks after its own
+        return  # launched by another program, such as torchrun, which ends its own processes
     parent = int(os.environ[_PARENT])
 
     def watch() -> None:

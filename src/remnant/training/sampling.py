@@ -1,9 +1,9 @@
-"""Which images each step sees: a pure function of seed and step, so resuming needs no state.
+"""The images of each step: a pure function of seed and step, so resuming needs no state.
 
-Draws are numbered through the whole phase. With "union" sampling draw k is position k of an
-endless row of fresh shuffles of all images; with "balanced" sampling the classes take turns (in
-a fresh order each round) and each class has such a row of its own. With several views per image
-every draw is repeated so often before the next one.
+Draws are numbered throughout the phase. With "union" sampling, draw k is element k of an endless
+sequence of reshuffles of all images. With "balanced" sampling, the classes take turns in an order
+that is shuffled in each round, and each class has an endless sequence of its own. With several
+views per image, every draw is repeated that many times.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from remnant.randomness import generator
 
 
 class Sampler:
-    """Positions into new data followed by replay, step by step.
+    """Positions in the new data followed by the replay, step by step.
 
-    The batches of an epoch differ by one image at most, so that no step is left with a handful.
+    The batches of an epoch differ in size by one image at most: there is no small last batch.
     """
 
     def __init__(self, labels: Tensor, num_new: int, schedule: Schedule, seed: int) -> None:
@@ -27,15 +27,15 @@ class Sampler:
         self.steps_per_epoch = max(1, -(-self.draws_per_epoch // schedule.batch_size))
         self.num_steps = self.steps_per_epoch * schedule.epochs
         self._views_per_image = schedule.views_per_image
-        self._rows = [EndlessRow(everything, seed, "all")]
+        self._sequences = [EndlessShuffle(everything, seed, "all")]
         self._turns = None
         if schedule.sampling == "balanced":
             classes = labels.unique().tolist()
-            self._rows = [
-                EndlessRow(torch.nonzero(labels == label).flatten(), seed, f"class {label}")
+            self._sequences = [
+                EndlessShuffle(torch.nonzero(labels == label).flatten(), seed, f"class {label}")
                 for label in classes
             ]
-            self._turns = EndlessRow(torch.arange(len(classes)), seed, "classes")
+            self._turns = EndlessShuffle(torch.arange(len(classes)), seed, "classes")
 
     def positions(self, step: int) -> Tensor:
         """The images of one step: int64 [B]."""
@@ -45,13 +45,14 @@ class Sampler:
         return shown[start - first * repeats : stop - first * repeats]
 
     def _between(self, start: int, stop: int) -> Tensor:
-        """Draws `start` to `stop` - 1, each once."""
+        """Draws `start` to `stop` - 1, without repeats for views."""
         if self._turns is None:
-            return self._rows[0].between(start, stop)
+            return self._sequences[0].between(start, stop)
         chosen = self._turns.between(start, stop).tolist()
-        turns = [number // len(self._rows) for number in range(start, stop)]
+        turns = [number // len(self._sequences) for number in range(start, stop)]
         drawn = [
-            self._rows[row].between(turn, turn + 1) for row, turn in zip(chosen, turns, strict=True)
+            self._sequences[index].between(turn, turn + 1)
+            for index, turn in zip(chosen, turns, strict=True)
         ]
         return torch.cat(drawn)
 
@@ -67,29 +68,29 @@ class Sampler:
         return first + start, first + stop
 
 
-class EndlessRow:
-    """Fresh shuffles of the same members, one after the other, addressable at any place."""
+class EndlessShuffle:
+    """An endless sequence of reshuffles of the same members, with random access."""
 
     def __init__(self, members: Tensor, seed: int, purpose: str) -> None:
         self._members = members
         self._seed = seed
         self._purpose = purpose
-        self._cycle, self._shuffled = -1, members  # the last shuffle made
+        self._cycle, self._shuffled = -1, members  # the latest shuffle
 
     def between(self, start: int, stop: int) -> Tensor:
-        """The members at places `start` to `stop` - 1."""
+        """Elements `start` to `stop` - 1 of the sequence."""
         size = len(self._members)
         parts = []
         while start < stop:
-            cycle, place = divmod(start, size)
-            taken = min(stop - start, size - place)
-            parts.append(self._shuffle(cycle)[place : place + taken])
+            cycle, offset = divmod(start, size)
+            taken = min(stop - start, size - offset)
+            parts.append(self._shuffle(cycle)[offset : offset + taken])
             start += taken
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _shuffle(self, cycle: int) -> Tensor:
         if cycle != self._cycle:
-            chance = generator(self._seed, self._purpose, cycle)
-            order = torch.randperm(len(self._members), generator=chance)
+            rng = generator(self._seed, self._purpose, cycle)
+            order = torch.randperm(len(self._members), generator=rng)
             self._cycle, self._shuffled = cycle, self._members[order]
         return self._shuffled

@@ -1,21 +1,21 @@
 "use strict";
 
-const PAGE = 24;  // exemplars that are shown at once
-const POLL = 500;  // milliseconds between two looks at a lesson
+const PAGE = 24;  // exemplars shown at once
+const POLL = 500;  // milliseconds between two requests for the status of a job
 const $ = (id) => document.getElementById(id);
 const state = { store: null, classes: [], chosen: [], shown: null, watched: null };
 
-// --------------------------------------------------------------------------------------- asking the server
+// ---------------------------------------------------------------------------------------------- requests
 
 async function call(method, path, body) {
-  let answer;
+  let response;
   try {
-    answer = await fetch(path, { method, body });
+    response = await fetch(path, { method, body });
   } catch {
-    throw new Error("The server does not answer. Is it still running?");
+    throw new Error("The server does not respond. Is it still running?");
   }
-  const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(sentence(content.error || `The server failed (${answer.status}).`));
+  const content = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(sentence(content.error || `The server failed (${response.status}).`));
   return content;
 }
 
@@ -37,8 +37,8 @@ function element(tag, values = {}, ...children) {
   return made;
 }
 
-// Shows what went wrong in the place that `id` names, and clears it otherwise.
-async function telling(id, action) {
+// Runs an action and shows its error, if any, in the element `id`.
+async function withErrors(id, action) {
   $(id).textContent = "";
   try {
     return await action();
@@ -54,15 +54,15 @@ function checkFiles(files) {
   const limits = state.store.limits;
   for (const file of files) {
     if (file.size > limits.image_bytes) {
-      throw new Error(`${file.name} has ${bytes(file.size)}; at most ${bytes(limits.image_bytes)} are taken.`);
+      throw new Error(`${file.name} has ${bytes(file.size)}; at most ${bytes(limits.image_bytes)} are accepted.`);
     }
   }
   if (files.length > limits.images) {
-    throw new Error(`At most ${limits.images} images are taken at once; these are ${number(files.length)}.`);
+    throw new Error(`At most ${limits.images} images are accepted at once; got ${number(files.length)}.`);
   }
   const total = files.reduce((sum, file) => sum + file.size, 0);
   if (total > limits.request_bytes) {
-    throw new Error(`At most ${bytes(limits.request_bytes)} are taken at once; these have ${bytes(total)}.`);
+    throw new Error(`At most ${bytes(limits.request_bytes)} are accepted at once; got ${bytes(total)}.`);
   }
 }
 
@@ -93,8 +93,8 @@ function acceptDrops(label, input, take) {
 
 async function ask(files) {
   $("ask-answers").replaceChildren();
-  $("ask-said").textContent = "";
-  await telling("ask-error", async () => {
+  $("ask-status").textContent = "";
+  await withErrors("ask-error", async () => {
     checkFiles(files);
     for (const file of files) await askOne(file);
   });
@@ -109,7 +109,7 @@ async function askOne(file) {
   try {
     const { guesses } = await call("POST", "/api/predict?top=5", form);
     body.append(element("ol", { className: "bars" }, ...guesses.map(bar)));
-    $("ask-said").textContent = `${file.name}: ${guesses[0].name}, ${percent(guesses[0])}`;
+    $("ask-status").textContent = `${file.name}: ${guesses[0].name}, ${percent(guesses[0])}`;
   } catch (error) {
     card.remove();
     throw error;
@@ -128,7 +128,7 @@ function bar(guess) {
 // ------------------------------------------------------------------------------------------------ teach
 
 function choose(files) {
-  telling("teach-error", async () => {
+  withErrors("teach-error", async () => {
     checkFiles([...state.chosen, ...files]);
     state.chosen.push(...files);
     showChosen();
@@ -144,11 +144,11 @@ function showChosen() {
 
 async function teach(event) {
   event.preventDefault();
-  $("teach-said").textContent = "";
+  $("teach-status").textContent = "";
   const button = $("teach-button");
-  await telling("teach-error", async () => {
+  await withErrors("teach-error", async () => {
     const name = $("teach-name").value.trim();
-    if (!name) { $("teach-name").focus(); throw new Error("Write the name of the class first."); }
+    if (!name) { $("teach-name").focus(); throw new Error("Enter the name of the class first."); }
     if (!state.chosen.length) { $("teach-files").focus(); throw new Error("Choose at least one image."); }
     const form = new FormData();
     form.append("name", name);
@@ -166,56 +166,56 @@ async function teach(event) {
 
 function watch(job) {
   state.watched = job.id;
-  $("lesson").hidden = false;
+  $("job").hidden = false;
   $("teach-button").disabled = $("class-forget").disabled = true;
-  $("lesson-cancel").disabled = false;
-  showLesson(job);
-  setTimeout(look, POLL);
+  $("job-cancel").disabled = false;
+  showJob(job);
+  setTimeout(poll, POLL);
 }
 
-async function look() {
+async function poll() {
   let job;
   try {
     job = await call("GET", `/api/jobs/${state.watched}`);
   } catch (error) {
     $("teach-error").textContent = error.message;
-    setTimeout(look, 4 * POLL);
+    setTimeout(poll, 4 * POLL);
     return;
   }
   $("teach-error").textContent = "";
   if (job.state === "running") {
-    showLesson(job);
-    setTimeout(look, POLL);
+    showJob(job);
+    setTimeout(poll, POLL);
   } else {
-    await endLesson(job);
+    await endJob(job);
   }
 }
 
-function showLesson(job) {
+function showJob(job) {
   const left = job.seconds_left === null ? "" : `, ${duration(job.seconds_left)} left`;
-  $("lesson-name").textContent = job.name;
-  $("lesson-doing").textContent = `${plural(job.images, "image")}, ${job.doing}${left}`;
-  $("lesson-bar").value = job.share_done;
+  $("job-name").textContent = job.name;
+  $("job-doing").textContent = `${plural(job.images, "image")}, ${job.doing}${left}`;
+  $("job-bar").value = job.share_done;
 }
 
 function duration(seconds) {
   return seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
 }
 
-async function endLesson(job) {
+async function endJob(job) {
   state.watched = null;
-  $("lesson").hidden = true;
+  $("job").hidden = true;
   $("teach-button").disabled = $("class-forget").disabled = false;
   if (job.state === "failed") $("teach-error").textContent = sentence(job.error);
-  if (job.state === "cancelled") $("teach-said").textContent = `${job.name} was not taught; the store is as it was.`;
-  if (job.state === "done") $("teach-said").textContent = `${job.name} is learned. Ask away.`;
+  if (job.state === "cancelled") $("teach-status").textContent = `Cancelled: ${job.name} was not learned, and the store is unchanged.`;
+  if (job.state === "done") $("teach-status").textContent = `${job.name} has been learned.`;
   await refresh();
   if (job.state === "done" && state.shown) await show(state.shown.name);
 }
 
 async function cancel() {
-  $("lesson-cancel").disabled = true;
-  await telling("teach-error", () => call("POST", `/api/jobs/${state.watched}/cancel`));
+  $("job-cancel").disabled = true;
+  await withErrors("teach-error", () => call("POST", `/api/jobs/${state.watched}/cancel`));
 }
 
 // ----------------------------------------------------------------------------------------------- memory
@@ -238,30 +238,30 @@ async function show(name, isAsked = false) {
   $("class-memory").hidden = false;
   $("class-title").textContent = name;
   $("pairs").replaceChildren();
-  $("memory-said").textContent = "";
+  $("memory-status").textContent = "";
   await showMore();
   if (isAsked) $("class-title").focus();
 }
 
 async function showMore() {
   const { name, count } = state.shown;
-  await telling("class-error", async () => {
+  await withErrors("class-error", async () => {
     const page = await call("GET", `${address(name)}/exemplars?first=${count}&count=${PAGE}`);
     if (state.shown.name !== name) return;  // another class was chosen meanwhile
     state.shown.count = count + page.exemplars.length;
     $("pairs").append(...page.exemplars.map(pair));
     $("class-note").textContent = page.total
-      ? `${number(state.shown.count)} of ${plural(page.total, "exemplar")}, best first${page.exemplars.some((one) => one.completed) ? ": what is stored, and how the network completes it" : ""}.`
-      : "Nothing is kept of this class.";
+      ? `${number(state.shown.count)} of ${plural(page.total, "exemplar")}, best first${page.exemplars.some((one) => one.completed) ? "; left: stored pixels, right: completed by the network" : ""}.`
+      : "There are no exemplars of this class.";
     $("more").hidden = state.shown.count >= page.total;
   });
 }
 
 function pair(one) {
   const label = `exemplar ${one.rank + 1} of ${state.shown.name}`;
-  const stored = element("img", { className: "stored", src: one.stored, alt: `What is stored of ${label}`, loading: "lazy" });
+  const stored = element("img", { className: "stored", src: one.stored, alt: `Stored pixels of ${label}`, loading: "lazy" });
   const pictures = [stored];
-  if (one.completed) pictures.push(element("img", { src: one.completed, alt: `Completed ${label}`, loading: "lazy" }));
+  if (one.completed) pictures.push(element("img", { src: one.completed, alt: `Completion of ${label}`, loading: "lazy" }));
   return element("li", {}, element("div", { className: one.completed ? "two" : "one" }, ...pictures),
     element("p", { textContent: `${one.rank + 1}: ${bytes(one.bytes)}` }));
 }
@@ -273,11 +273,11 @@ async function forget() {
   $("confirm").showModal();
   await new Promise((done) => $("confirm").addEventListener("close", done, { once: true }));
   if ($("confirm").returnValue !== "yes") return;
-  await telling("class-error", async () => {
-    const { told } = await call("DELETE", address(name));
+  await withErrors("class-error", async () => {
+    const { message } = await call("DELETE", address(name));
     state.shown = null;
     $("class-memory").hidden = true;
-    $("memory-said").textContent = told;
+    $("memory-status").textContent = message;
     await refresh();
   });
 }
@@ -322,11 +322,11 @@ document.addEventListener("paste", (event) => {
   const files = [...event.clipboardData.files];
   if (files.length) ask(files);
 });
-// A picture dropped beside its place must not replace the page.
+// An image dropped outside the drop areas must not replace the page.
 for (const kind of ["dragover", "drop"]) window.addEventListener(kind, (event) => event.preventDefault());
 $("teach-form").addEventListener("submit", teach);
 $("teach-clear").addEventListener("click", () => { state.chosen = []; showChosen(); });
-$("lesson-cancel").addEventListener("click", cancel);
+$("job-cancel").addEventListener("click", cancel);
 $("more").addEventListener("click", showMore);
 $("class-forget").addEventListener("click", forget);
 refresh();

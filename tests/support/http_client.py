@@ -1,4 +1,4 @@
-"""Ways to ask a server: without one, the app in this process; or one in a process of its own."""
+"""HTTP clients: one for an app in this process, and a server in a process of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECONDS_TO_START = 240  # on a busy machine importing torch takes a minute
 
 
 class Client:
-    """Asks an app; each call has an event loop of its own."""
+    """Sends requests to an app; each call has its own event loop."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -42,14 +42,14 @@ class Client:
         files = [("images", (f"{index}.png", content)) for index, content in enumerate(images)]
         return self("POST", "/api/teach", data={"name": name}, files=files)
 
-    def lesson(self, number: int) -> dict[str, Any]:
-        """A lesson that is over."""
+    def finished_job(self, number: int) -> dict[str, Any]:
+        """The status of a job once it has ended."""
         for _ in range(2000):
             job = self("GET", f"/api/jobs/{number}").json()
             if job["state"] != "running":
                 return job
             time.sleep(0.01)
-        raise AssertionError(f"the lesson does not end: {job}")
+        raise AssertionError(f"the job does not end: {job}")
 
     def predict(self, image: bytes) -> str:
         answer = self("POST", "/api/predict", files={"image": ("x.png", image)})
@@ -93,11 +93,11 @@ class RealServer:
         return self
 
     def stop(self, how: int = signal.SIGINT) -> tuple[int, str]:
-        """Exit code, and what was said on standard error."""
+        """Exit code and standard error."""
         if self.process.returncode is None:
             self.process.send_signal(how)
-        _, said = self.process.communicate(timeout=_SECONDS_TO_START)
-        return self.process.returncode, said
+        _, errors = self.process.communicate(timeout=_SECONDS_TO_START)
+        return self.process.returncode, errors
 
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
