@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import torch
 from pydantic import Field
@@ -38,6 +38,9 @@ class OptimizerConfig(Settings):
     clip_value: float | None = Field(default=None, gt=0)  # of each gradient entry
 
 
+Share = Annotated[float, Field(gt=0, lt=1)] | Literal["balanced"]
+
+
 class Schedule(Settings):
     """How long a phase lasts, how its batches are drawn, and what optimises it."""
 
@@ -47,8 +50,14 @@ class Schedule(Settings):
     # "all": an epoch passes over new data and replay; "new": it has as many steps as the new
     # data alone would need, so that methods and codecs compare at equal compute.
     steps_from: Literal["all", "new"] = "all"
-    # "union": new data and replay shuffled together; "balanced": every class equally often.
-    sampling: Literal["union", "balanced"] = "union"
+    # "union": new data and replay shuffled together; "balanced": every class equally often;
+    # "share": new images make up `new_share` of every batch, old classes equally often the rest.
+    sampling: Literal["union", "balanced", "share"] = "union"
+    # At the first and at the last step, linear between; "balanced": the share of new classes.
+    new_share: tuple[Share, Share] = (0.5, 0.5)
+    # Train on scores plus the log of each class's share of the draws (balanced softmax), so that
+    # what is drawn more often is not predicted more often.
+    corrects_prior: bool = False
     # Each image drawn is shown so many times in a row, augmented anew: repeated augmentation.
     # Epochs stay as long, so that each shows so many times fewer images.
     views_per_image: int = Field(default=1, ge=1)
@@ -67,6 +76,13 @@ class Batch:
     num_steps: int  # of the phase
     draw: Callable[..., Tensor]  # draw(name, *shape): uniform [B, *shape], a function of seed and
     # step alone: one process and many see the same numbers for the same image
+
+    # float [K]: the log of each class's share of the draws; None: scores need no correction.
+    log_prior: Tensor | None = None
+
+    def corrected(self, scores: Tensor) -> Tensor:
+        """Scores [B, K] as cross-entropy is to see them; see `Schedule.corrects_prior`."""
+        return scores if self.log_prior is None else scores + self.log_prior[: scores.shape[1]]
 
     @property
     def progress(self) -> float:

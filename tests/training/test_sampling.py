@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remnant.phases import OptimizerConfig, Schedule
+from remnant.phases import OptimizerConfig, Schedule, Share
 from remnant.training.sampling import EndlessShuffle, Sampler
 
 
@@ -17,7 +17,8 @@ def make_sampler(
     batch_size: int = 4,
     epochs: int = 3,
     steps_from: Literal["all", "new"] = "all",
-    sampling: Literal["union", "balanced"] = "union",
+    sampling: Literal["union", "balanced", "share"] = "union",
+    new_share: tuple[Share, Share] = (0.5, 0.5),
     seed: int = 0,
 ) -> Sampler:
     schedule = Schedule(
@@ -26,6 +27,7 @@ def make_sampler(
         optimizer=OptimizerConfig(lr=0.1),
         steps_from=steps_from,
         sampling=sampling,
+        new_share=new_share,
     )
     return Sampler(labels, num_new, schedule, seed)
 
@@ -80,16 +82,16 @@ def test_balanced_shows_every_image_of_a_class_before_repeating_one() -> None:
     assert sorted(seen[labels[seen] == 1].tolist()) == [6, 6, 6, 7, 7, 7]
 
 
-@pytest.mark.parametrize("sampling", ["union", "balanced"])
+@pytest.mark.parametrize("sampling", ["union", "balanced", "share"])
 @given(order=st.permutations(range(12)))
 @settings(max_examples=20, deadline=None)
 def test_a_step_is_the_same_in_whatever_order_steps_are_asked(
-    sampling: Literal["union", "balanced"], order: list[int]
+    sampling: Literal["union", "balanced", "share"], order: list[int]
 ) -> None:
     labels = torch.arange(14) % 3
-    expected = make_sampler(labels, 14, 4, sampling=sampling)
+    expected = make_sampler(labels, 9, 4, sampling=sampling)
     in_turn = [expected.positions(step).tolist() for step in range(12)]
-    asked = make_sampler(labels, 14, 4, sampling=sampling)
+    asked = make_sampler(labels, 9, 4, sampling=sampling)
     assert {step: asked.positions(step).tolist() for step in order} == dict(enumerate(in_turn))
 
 
@@ -130,3 +132,49 @@ def test_repeated_views_repeat_each_draw_and_keep_the_length_of_epochs(
     seen = torch.cat([sampler.positions(step) for step in range(sampler.num_steps)])
     drawn = torch.cat([once.positions(step) for step in range(once.num_steps)])
     assert seen.tolist() == drawn.repeat_interleave(views_per_image).tolist()
+
+
+@given(st.floats(0.1, 0.9), st.floats(0.1, 0.9), st.integers(1, 12))
+@settings(max_examples=50, deadline=None)
+def test_new_images_have_their_share_at_every_moment_of_the_phase(
+    first: float, last: float, batch_size: int
+) -> None:
+    labels = torch.cat([torch.full((20,), 2), torch.arange(10) % 2])
+    sampler = make_sampler(
+        labels, 20, batch_size, 5, steps_from="new", sampling="share", new_share=(first, last)
+    )
+    drawn = torch.cat([sampler.positions(step) for step in range(sampler.num_steps)])
+    share = torch.linspace(first, last, len(drawn) + 1)
+    expected = torch.cumsum((share[1:] + share[:-1]) / 2, 0)
+    assert ((drawn < 20).cumsum(0) - expected).abs().max() <= 1.01
+    old = labels[drawn[drawn >= 20]]
+    assert abs(int((old == 0).sum()) - int((old == 1).sum())) <= 1
+
+
+def test_a_share_may_end_where_every_class_is_as_likely_as_any_other() -> None:
+    labels = torch.cat([torch.arange(40) % 2 + 6, torch.arange(12) % 6])
+    sampler = make_sampler(
+        labels, 40, 8, 10, steps_from="new", sampling="share", new_share=(0.5, "balanced")
+    )
+    assert sampler.class_shares(0, 8).tolist() == pytest.approx([0.5 / 6] * 6 + [0.25] * 2)
+    last = sampler.class_shares(sampler.num_steps - 1, 8)
+    assert last.tolist() == pytest.approx([1 / 8] * 8)
+
+
+def test_without_replay_every_draw_is_new_whatever_its_share() -> None:
+    labels = torch.arange(12) % 3
+    union, share = (make_sampler(labels, 12, sampling=how) for how in ("union", "share"))
+    assert [union.positions(step).tolist() for step in range(9)] == [
+        share.positions(step).tolist() for step in range(9)
+    ]
+
+
+@pytest.mark.parametrize("sampling", ["union", "balanced", "share"])
+def test_class_shares_are_those_of_the_draws(
+    sampling: Literal["union", "balanced", "share"],
+) -> None:
+    labels = torch.cat([torch.full((60,), 3), torch.tensor([0] * 10 + [1] * 20)])
+    sampler = make_sampler(labels, 60, 9, 40, sampling=sampling, new_share=(0.4, 0.4))
+    drawn = labels[torch.cat([sampler.positions(step) for step in range(sampler.num_steps)])]
+    found = torch.bincount(drawn, minlength=4) / len(drawn)
+    assert torch.allclose(found, sampler.class_shares(7, 4), atol=0.01)

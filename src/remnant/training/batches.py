@@ -76,6 +76,7 @@ class Feeder:
         self.sampler = Sampler(
             labels, len(phase.data), phase.schedule, derive_seed(seed, "sampling")
         )
+        self._num_classes = int(labels.max()) + 1 if phase.schedule.corrects_prior else None
         self._partial_view_ratio = phase.partial_view_ratio
         self._is_whole_step = phase.is_whole_step
         self._look = look
@@ -165,7 +166,15 @@ class Feeder:
             step=step,
             num_steps=self.sampler.num_steps,
             draw=lambda name, *shape: move(self._draw(step, rows, f"loss {name}", *shape)),
+            log_prior=self._log_prior(step),
         )
+
+    def _log_prior(self, step: int) -> Tensor | None:
+        """The log of each class's share of the draws; classes that are not drawn stay as they are."""
+        if self._num_classes is None:
+            return None
+        shares = self.sampler.class_shares(step, self._num_classes)
+        return torch.where(shares > 0, shares, 1.0).log().to(self._device)
 
     def _draw(self, step: int, rows: slice, name: str, *shape: int) -> Tensor:
         size = self.sampler.batch_size(step)
