@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -28,8 +28,12 @@ def make_feeder(
     batch_size: int = 7,
     partial_view_ratio: float = 1.0,
     has_pinned_memory: bool = False,
+    num_epochs: int = 2,
+    **symmetry: Any,
 ) -> Feeder:
-    phase = Phase("train", data, schedule(2, batch_size), (), replay, partial_view_ratio)
+    phase = Phase(
+        "train", data, schedule(num_epochs, batch_size), (), replay, partial_view_ratio, **symmetry
+    )
     look = Look(AugmentConfig(train=train, padding=2), MEAN, STD)
     return Feeder(phase, look, 5, CPU, has_pinned_memory=has_pinned_memory)
 
@@ -188,3 +192,74 @@ def test_an_image_that_cannot_be_read_raises_in_the_loop_and_ends_the_thread() -
     with pytest.raises(OSError, match="bad sector"):
         all_batches(make_feeder(data))
     assert feeding_threads() == []
+
+
+# -------------------------------------------------------------------------- presentation symmetry
+
+
+def seen_by_origin(feeder: Feeder, what: Callable[[Batch], torch.Tensor]) -> list[torch.Tensor]:
+    """What new rows and what replayed rows show, over the whole phase."""
+    batches = [batch for parts in all_batches(feeder) for batch in parts]
+    is_replay, found = joined(batches, "is_replay"), torch.cat([what(one) for one in batches])
+    return [found[~is_replay], found[is_replay]]
+
+
+def num_known(batch: Batch) -> torch.Tensor:
+    assert batch.is_known is not None
+    return batch.is_known.flatten(1).sum(dim=1)
+
+
+def test_new_images_are_shown_in_part_as_often_and_through_as_many_patches() -> None:
+    data, replay = make_set(2, 20, size=8), half_known(make_set(2, 20, size=8, first_id=50))
+    feeder = make_feeder(
+        data, replay, partial_view_ratio=0.6, num_epochs=20, batch_size=20, masks_new=True
+    )
+    new, old = seen_by_origin(feeder, num_known)
+    assert set(new.tolist()) == set(old.tolist()) == {8, 16}  # half of 4 x 4 patches, or all
+    shares = [float((found == 8).double().mean()) for found in (new, old)]
+    assert shares == pytest.approx([0.6, 0.6], abs=0.06)  # 800 rows each: 3.5 standard errors
+
+
+def test_masks_of_new_images_change_from_step_to_step() -> None:
+    data, replay = make_set(1, 1, size=8), half_known(make_set(1, 1, size=8, first_id=50))
+    feeder = make_feeder(data, replay, num_epochs=8, batch_size=2, masks_new=True)
+    batches = [batch for parts in all_batches(feeder) for batch in parts]
+    masks = {
+        tuple(known.flatten().tolist())
+        for batch in batches
+        if batch.is_known is not None
+        for known in batch.is_known[~batch.is_replay]
+    }
+    assert len(masks) > 4
+
+
+@pytest.mark.parametrize("train", ["crop-flip", "resized-crop-flip"])
+def test_border_pixels_do_not_tell_new_from_old(train: Train) -> None:
+    data, replay = make_set(2, 20, size=8), half_known(make_set(2, 20, size=8, first_id=50))
+
+    def is_black_at_the_border(batch: Batch) -> torch.Tensor:
+        black = torch.tensor([-mean / std for mean, std in zip(MEAN, STD, strict=True)])
+        edges = torch.cat([batch.views[:, :, 0], batch.views[:, :, :, 0]], dim=2)  # [B, C, 16]
+        return (edges - black.view(1, 3, 1)).abs().amax(dim=1).lt(1e-3).any(dim=1).double()
+
+    feeder = make_feeder(
+        data, replay, train, partial_view_ratio=0.5, num_epochs=20, batch_size=20, masks_new=True
+    )
+    new, old = (float(found.mean()) for found in seen_by_origin(feeder, is_black_at_the_border))
+    assert new == pytest.approx(old, abs=0.08)
+
+
+def test_where_new_images_are_shown_whole_they_come_from_their_twins() -> None:
+    data, replay = make_set(2, 20, size=8), half_known(make_set(2, 20, size=8, first_id=50))
+    black = ImageSet(
+        ArrayImages(torch.zeros(40, 8, 8, 3, dtype=torch.uint8)), data.labels, data.ids
+    )
+    feeder = make_feeder(
+        data, replay, "none", partial_view_ratio=0.5, num_epochs=4, masks_new=True, twins=black
+    )
+    (new_known, _), (new_views, old_views) = (
+        seen_by_origin(feeder, what) for what in (num_known, lambda batch: batch.views)
+    )
+    brightest = new_views.flatten(1).amax(dim=1)
+    assert torch.equal(brightest < -1.9, new_known == 16)
+    assert (old_views.flatten(1).amax(dim=1) > -1.9).all()

@@ -6,7 +6,7 @@ alone; a process takes its rows of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -72,6 +72,9 @@ class Feeder:
         has_pinned_memory: bool = False,
     ) -> None:
         self._sets = [phase.data] if phase.replay is None else [phase.data, phase.replay]
+        self._num_new = len(phase.data)
+        self._twins = phase.twins
+        self._num_known = _num_known(phase)
         labels = torch.cat([part.labels for part in self._sets])
         self.sampler = Sampler(
             labels, len(phase.data), phase.schedule, derive_seed(seed, "sampling")
@@ -130,11 +133,34 @@ class Feeder:
         positions = self.sampler.positions(step)[rows]
         known = known_patches(self._sets, positions)
         if known is not None:
+            is_new = positions < self._num_new
+            if self._num_known is not None:
+                known[is_new] = self._random_patches(step, rows, known.shape[1:])[is_new]
             known |= self._is_shown_whole(step, rows)[:, None, None]
         draws = None
         if self._look.augment.crops_on_read:
             draws = self._draw(step, rows, "crop", 4)
-        return read_rows(self._sets, positions, known, draws)
+        return self._with_twins(read_rows(self._sets, positions, known, draws), positions, draws)
+
+    def _with_twins(self, rows: Rows, positions: Tensor, draws: Tensor | None) -> Rows:
+        """New images that are shown whole, as the memory would give them back."""
+        if self._twins is None:
+            return rows
+        is_twin = positions < self._num_new
+        if rows.is_known is not None:
+            is_twin &= rows.is_known.flatten(1).all(dim=1)
+        places = torch.nonzero(is_twin).flatten()
+        twin_draws = None if draws is None else draws[places]
+        rows.images[places] = self._twins.images.read(positions[places], twin_draws)
+        return rows
+
+    def _random_patches(self, step: int, rows: slice, grid: Sequence[int]) -> Tensor:
+        """As many random patches as exemplars have known ones: bool [n, GH, GW]."""
+        assert self._num_known is not None, "only where new images are shown in part"
+        noise = self._draw(step, rows, "new patches", grid[0] * grid[1] + 1)
+        which = (noise[:, -1] * len(self._num_known)).long()
+        ranks = noise[:, :-1].argsort(dim=1).argsort(dim=1)
+        return (ranks < self._num_known[which, None]).view(-1, *grid)
 
     def _is_shown_whole(self, step: int, rows: slice) -> Tensor:
         """Which rows count as whole whatever is known of them: bool [n]."""
@@ -179,6 +205,13 @@ class Feeder:
     def _draw(self, step: int, rows: slice, name: str, *shape: int) -> Tensor:
         size = self.sampler.batch_size(step)
         return torch.rand(size, *shape, generator=generator(self._seed, name, step))[rows]
+
+
+def _num_known(phase: Phase) -> Tensor | None:
+    """How many patches are known of each exemplar; None where new images are not masked."""
+    if not phase.masks_new or phase.replay is None or phase.replay.is_known is None:
+        return None
+    return phase.replay.is_known.flatten(1).sum(dim=1)
 
 
 def known_patches(sets: list[ImageSet], positions: Tensor) -> Tensor | None:
