@@ -156,7 +156,7 @@ def test_the_fast_step_takes_little_more_memory_than_the_literal_one() -> None:
     assert fast < 1.1 * literal
 
 
-def test_every_installed_codec_is_timed(
+def test_every_codec_is_timed_but_for_those_that_are_not_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object) -> Codec:
