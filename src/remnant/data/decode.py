@@ -115,7 +115,7 @@ def _frame_now(picture: Image.Image, size: int, draw: Sequence[float] | None) ->
     orientation = _orientation(picture)
     is_turned = orientation >= 5  # lies on its side in the file
     width, height = picture.size[::-1] if is_turned else picture.size
-    box = _test_box(width, height, size) if draw is None else _random_box(width, height, draw)
+    box = _test_box(width, height, size) if draw is None else crop_box(width, height, draw)
     _draft(picture, box, (width, height), size, is_turned=is_turned)
     upright = to_rgb(picture)
     if orientation in _UPRIGHT:
@@ -139,11 +139,6 @@ def resized_side(size: int) -> int:
     """The length to which the shorter side is brought before the centre is cropped to `size`."""
     # Chosen: small images are shown whole; the margin of 256 to 224 would blur a 64 px image.
     return round(size * 256 / 224) if size > _LARGE else size
-
-
-def _random_box(width: int, height: int, draw: Sequence[float]) -> Box:
-    top, left, box_height, box_width = crop_box(height, width, draw)
-    return left, top, left + box_width, top + box_height
 
 
 def _draft(

@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from remnant.data.decode import decode_file
-from remnant.images import ArrayImages, Images, resized_crop
+from remnant.images import ArrayImages, Images, resized_crops
 
 HELD_SIZE = 64  # px; larger images are decoded whenever they are read
 HELD_BYTES = 2 << 30  # a data set larger than this stays in its files at any size
@@ -109,11 +109,7 @@ class ResizedImages:
         chosen = self.base.array[positions]
         if draws is None:
             return resize_images(chosen, self.size)
-        images = torch.empty(len(chosen), *self.shape, dtype=torch.uint8)
-        for index, draw in enumerate(draws.tolist()):
-            crop = resized_crop(chosen[index].numpy(), draw, (self.size, self.size))
-            images[index] = torch.from_numpy(np.array(crop))
-        return images
+        return resized_crops(chosen, draws, self.shape[:2])
 
     def select(self, positions: Tensor) -> ResizedImages:
         return ResizedImages(self.base.select(positions), self.size)
