@@ -18,7 +18,7 @@ from torch import Tensor
 
 
 class Images(Protocol):
-    """Images of one size, read by position: from memory, or decoded from files when asked for."""
+    """Images of one size, read by position: from memory, or decoded from files on demand."""
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -79,7 +79,7 @@ def test_every_recipe_can_be_shown_without_data(
     monkeypatch.setattr("remnant.planning.run_estimate.predict_flops", lambda *_: 1)
     config = load_recipe(name)
     plan = estimate(config)
-    known = DATASETS[config.data.dataset]
+    known = DATASETS[config.data.dataset].facts
     assert sum(plan["task_sizes"]) in (10, known.num_classes)
     assert plan["train_flops"] == 3 * plan["train_images"] > 0
     assert len(plan["memory_plan"]) == (len(plan["task_sizes"]) if config.memory else 0)

@@ -32,8 +32,9 @@ def get(name: str, /, *, data_root: console.DataRoot = None) -> None:
 
     with console.counting(name, in_bytes=True) as count:
         folder = get_dataset(name, None if data_root is None else str(data_root), progress=count)
-    if name == "digits":
-        console.notes.print(f"digits come with {DATASETS[name].source}: nothing to download.")
+    spec = DATASETS[name]
+    if spec.archive is None:
+        console.notes.print(f"{name} comes with {spec.facts.source}: nothing to download.")
     else:
         print(folder)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
-from remnant.data import ARCHIVES, DATASETS, data_root
+from remnant.data import DATASETS, data_root
 from remnant.memory import CODECS
 from remnant.methods import METHODS
 from remnant.recipes import RECIPES, describe_recipe
@@ -29,24 +28,18 @@ def list_datasets(root: str | None) -> Rows:
     folder = data_root(root)
     return [
         {
-            "name": facts.name,
-            "title": facts.title,
-            "classes": facts.num_classes,
-            "image_size": facts.image_size,
-            "train_per_class": facts.train_per_class,
-            "test_per_class": facts.test_per_class,
-            "present": _is_present(facts.name, folder),
-            "download_bytes": facts.download_bytes,
-            "source": facts.source,
+            "name": spec.name,
+            "title": spec.facts.title,
+            "classes": spec.facts.num_classes,
+            "image_size": spec.facts.image_size,
+            "train_per_class": spec.facts.train_per_class,
+            "test_per_class": spec.facts.test_per_class,
+            "present": spec.is_present(folder),
+            "download_bytes": spec.facts.download_bytes,
+            "source": spec.facts.source,
         }
-        for facts in DATASETS.values()
+        for spec in DATASETS.values()
     ]
-
-
-def _is_present(name: str, root: Path) -> bool:
-    if name in ARCHIVES:
-        return ARCHIVES[name].is_complete(root)
-    return not name.startswith("imagenet") or (root / "imagenet" / "train").is_dir()
 
 
 def _list_methods() -> Rows:

@@ -1,4 +1,4 @@
-"""One image file -> uint8 RGB pixels of the size asked for.
+"""One image file -> uint8 RGB pixels of a given size.
 
 Files are not trusted: only listed formats are tried, pictures too large to be photographs are
 refused before they are decoded, and every failure names the file.
@@ -67,14 +67,14 @@ def decode_stream(file: BinaryIO, size: int, name: str) -> np.ndarray:
 
 
 def frame_picture(picture: Image.Image, size: int, name: str) -> np.ndarray:
-    """A picture that somebody else opened, framed for tests: uint8 [size, size, 3].
+    """A picture that the caller opened, framed for tests: uint8 [size, size, 3].
 
     Raises:
         InputError: It does not decode or has too many pixels; the message begins with `name`.
     """
     with _explaining(name):
         _check_pixels(picture, name)
-        return _frame(picture.copy(), size, None)  # drafting would change what is not ours
+        return _frame(picture.copy(), size, None)  # a draft would change the caller's picture
 
 
 @contextmanager

@@ -17,8 +17,7 @@ from remnant import metrics
 from remnant._version import __version__
 from remnant.archives import read_archive, write_archive
 from remnant.config import RunConfig, load_config
-from remnant.data import facts as dataset_facts
-from remnant.data import load_dataset
+from remnant.data import describe_dataset, load_dataset
 from remnant.data.stream import TaskStream, resolve_tasks
 from remnant.errors import InputError
 from remnant.files import make_folder, only_writer, remove_temporary_files, write_json
@@ -94,10 +93,8 @@ def is_finished(folder: Path) -> bool:
 
 def check_plan(config: RunConfig) -> list[list[int]]:
     """The classes of each task, once everything that can be checked without data holds."""
-    known = dataset_facts(config.data)
-    tasks = resolve_tasks(
-        config.stream, known.num_classes, known.default_order, known.default_num_tasks
-    )
+    known = describe_dataset(config.data)
+    tasks = resolve_tasks(config.stream, known)
     size = known.image_size
     with torch.device("meta"):
         build_method(config, (size, size, known.channels), [len(task) for task in tasks])
@@ -111,10 +108,7 @@ class Experiment:
         self._config = config
         self._folder = folder
         dataset = load_dataset(config.data)
-        known = dataset_facts(config.data)
-        tasks = resolve_tasks(
-            config.stream, len(dataset.class_names), known.default_order, known.default_num_tasks
-        )
+        tasks = resolve_tasks(config.stream, describe_dataset(config.data))
         self._stream = TaskStream(dataset.train, dataset.test, dataset.class_names, tasks)
         # Starts the other processes: only now, so that bad data is told once, by one.
         self._processes = Processes(config.training)

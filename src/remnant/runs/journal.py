@@ -180,7 +180,7 @@ def write_result(
     predictions = read_predictions(folder, num_tasks_done)
     order = config.stream.order
     if order == "default" and config.stream.task_classes is None:
-        order = DATASETS[config.data.dataset].default_order
+        order = DATASETS[config.data.dataset].facts.default_order
     result = {
         "recipe": config.recipe,
         "method": config.method.name,

@@ -89,7 +89,7 @@ def _vary(
     config: AugmentConfig,
     mean: Sequence[float],
 ) -> Tensor:
-    """Whole images after RandAugment, where that is asked for; the others as they are."""
+    """Whole images after RandAugment, where the config says so; the others unchanged."""
     if not config.rand_augment:
         return planes
     varied = rand_augment(planes, draws[:, 3:], 255 * torch.tensor(mean))
@@ -112,7 +112,7 @@ def to_images(views: Tensor, mean: Sequence[float], std: Sequence[float]) -> Ten
 
 
 def _crop_and_flip(planes: Tensor, offsets: Tensor, is_flipped: Tensor, padding: int) -> Tensor:
-    """Crops of the zero-padded planes at `offsets`, then mirrored where asked: [B, C, H, W].
+    """Crops of the zero-padded planes at `offsets`, then mirrored where flipped: [B, C, H, W].
 
     Both moves are one `gather` over flat pixel numbers, while the pixels are still bytes: several
     times faster than advanced indexing.
