@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import platformdirs
 from pydantic import Field, field_validator, model_validator
 
 from remnant.data.archive_members import ArchiveSpec
@@ -132,11 +133,7 @@ class DataConfig(Settings):
 def data_root(root: str | None) -> Path:
     """The folder that holds the data sets: `root`, else $REMNANT_DATA, else the user cache."""
     chosen = root or os.environ.get("REMNANT_DATA")
-    if chosen:
-        return Path(chosen).expanduser()
-    import pooch  # only here: it imports an HTTP client
-
-    return Path(pooch.os_cache("remnant"))
+    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("remnant"))
 
 
 def missing(name: str, path: Path, *, can_download: bool = True) -> InputError:
