@@ -96,6 +96,22 @@ def test_lists_cut_no_name_in_80_columns(command: Command, what: str) -> None:
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
 
 
+def test_list_without_an_argument_says_what_can_be_listed(command: Command) -> None:
+    rows = {row["name"]: row for row in json.loads(command("list", "--json").out)}
+    assert list(rows) == ["methods", "datasets", "recipes", "codecs"]
+    shown = command("list").out
+    for kind, row in rows.items():
+        assert row["count"] == len(json.loads(command("list", kind, "--json").out))
+        assert f"remnant list {kind}" in shown
+
+
+def test_a_list_can_be_filtered_by_a_part_of_the_name(command: Command) -> None:
+    names = [row["name"] for row in json.loads(command("list", "recipes", "--json").out)]
+    found = json.loads(command("list", "recipes", "digits-", "--json").out)
+    assert [row["name"] for row in found] == [name for name in names if "digits-" in name]
+    assert 0 < len(found) < len(names)
+
+
 def test_show_tells_the_plan_and_the_next_command(command: Command) -> None:
     outcome = command("show", "digits-er")
     assert "5 of 2 classes" in outcome.out
@@ -173,6 +189,7 @@ WRONG_ARGUMENTS = {
     "run other.json": "other.json does not exist",
     "show qqq": "'qqq' is not a recipe. See remnant list recipes",
     "list nonsense": "Choose from",
+    "list recipes nonsense": "contain 'nonsense'; none does. See them all with remnant list recip",
     "report": "give at least one run folder",
     "report nowhere": "nowhere must be a run folder",
     "resume nowhere": "nowhere holds no config.json",
