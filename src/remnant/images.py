@@ -13,11 +13,12 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 
 class Images(Protocol):
-    """Images of one size, read by position: from memory, or decoded from files when asked for."""
+    """Images of one size, read by position: from memory, or decoded from files on demand."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -129,36 +130,43 @@ class ArrayImages:
 
     def read(self, positions: Tensor, draws: Tensor | None = None) -> Tensor:
         chosen = self.array[positions]
-        if draws is None:
-            return chosen
-        height, width, _ = self.shape
-        crops = [
-            resized_crop(image.numpy(), draw, (height, width))
-            for image, draw in zip(chosen, draws.tolist(), strict=True)
-        ]
-        return torch.from_numpy(np.stack(crops)) if crops else chosen
+        return chosen if draws is None else resized_crops(chosen, draws, self.shape[:2])
 
     def select(self, positions: Tensor) -> ArrayImages:
         return ArrayImages(self.array[positions])
 
 
-def crop_box(height: int, width: int, draw: Sequence[float]) -> tuple[int, int, int, int]:
-    """Top, left, height and width of a random resized crop: 8 to 100 % area, 3:4 to 4:3 aspect."""
+# ----------------------------------------------------------------------------- random resized crops
+# The one place that knows them: every `Images.read` with `draws` comes here.
+
+
+def crop_box(width: int, height: int, draw: Sequence[float]) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of a random crop: 8 to 100 % of the area, aspect 3:4 to 4:3.
+
+    Args:
+        draw: Four uniform numbers in [0, 1): area, aspect ratio, row, column.
+    """
     area = height * width * (0.08 + 0.92 * draw[0])
     ratio = float(np.exp((2 * draw[1] - 1) * np.log(4 / 3)))
     box_width = min(width, max(1, round(float(np.sqrt(area * ratio)))))
     box_height = min(height, max(1, round(float(np.sqrt(area / ratio)))))
     top = int(draw[2] * (height - box_height + 1))
     left = int(draw[3] * (width - box_width + 1))
-    return top, left, box_height, box_width
+    return left, top, left + box_width, top + box_height
 
 
 def resized_crop(image: np.ndarray, draw: Sequence[float], size: tuple[int, int]) -> np.ndarray:
     """A random resized crop of one uint8 image [H, W, C], bilinear, as uint8 [*size, C]."""
-    from PIL import Image
-
-    top, left, height, width = crop_box(image.shape[0], image.shape[1], draw)
-    window = image[top : top + height, left : left + width]
+    left, top, right, bottom = crop_box(image.shape[1], image.shape[0], draw)
+    window = image[top:bottom, left:right]
     picture = Image.fromarray(window[:, :, 0] if window.shape[2] == 1 else window)
     resized = np.asarray(picture.resize((size[1], size[0]), Image.Resampling.BILINEAR))
     return resized.reshape(*size, image.shape[2])
+
+
+def resized_crops(images: Tensor, draws: Tensor, size: tuple[int, int]) -> Tensor:
+    """`resized_crop` of each of uint8 [n, H, W, C], with `draws` [n, 4]: uint8 [n, *size, C]."""
+    crops = np.empty((len(images), *size, images.shape[3]), np.uint8)
+    for index, draw in enumerate(draws.tolist()):
+        crops[index] = resized_crop(images[index].numpy(), draw, size)
+    return torch.from_numpy(crops)

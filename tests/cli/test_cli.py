@@ -96,6 +96,22 @@ def test_lists_cut_no_name_in_80_columns(command: Command, what: str) -> None:
     assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
 
 
+def test_list_without_an_argument_says_what_can_be_listed(command: Command) -> None:
+    rows = {row["name"]: row for row in json.loads(command("list", "--json").out)}
+    assert list(rows) == ["methods", "datasets", "recipes", "codecs"]
+    shown = command("list").out
+    for kind, row in rows.items():
+        assert row["count"] == len(json.loads(command("list", kind, "--json").out))
+        assert f"remnant list {kind}" in shown
+
+
+def test_a_list_can_be_filtered_by_a_part_of_the_name(command: Command) -> None:
+    names = [row["name"] for row in json.loads(command("list", "recipes", "--json").out)]
+    found = json.loads(command("list", "recipes", "digits-", "--json").out)
+    assert [row["name"] for row in found] == [name for name in names if "digits-" in name]
+    assert 0 < len(found) < len(names)
+
+
 def test_show_tells_the_plan_and_the_next_command(command: Command) -> None:
     outcome = command("show", "digits-er")
     assert "5 of 2 classes" in outcome.out
@@ -173,6 +189,7 @@ WRONG_ARGUMENTS = {
     "run other.json": "other.json does not exist",
     "show qqq": "'qqq' is not a recipe. See remnant list recipes",
     "list nonsense": "Choose from",
+    "list recipes nonsense": "contain 'nonsense'; none does. See them all with remnant list recip",
     "report": "give at least one run folder",
     "report nowhere": "nowhere must be a run folder",
     "resume nowhere": "nowhere holds no config.json",
@@ -180,7 +197,7 @@ WRONG_ARGUMENTS = {
     "data check cifar100": "cifar-100-binary/train.bin, which does not exist",
     "data check folder": "needs its path",
     "data get imagenet-full": "may not be downloaded without an account",
-    "plan --dataset digit --budget 1KiB": 'got "digit". Did you mean digits?',
+    "plan --dataset digit --budget 1KiB": "got 'digit'. Did you mean digits?",
     "plan --dataset cifar100 --budget 60KiB/class": "remnant data get cifar100",
     "plan --dataset folder --budget 60KiB/class": "needs data.path",
     "plan --dataset digits --budget lots": "memory.budget must be a positive amount of memory",
@@ -218,7 +235,7 @@ WRONG_SETTINGS = {
     "method.name=joint": "For joint choose another recipe",
     "method=3": "method must be a group of settings",
     "seed=true": "seed must be a number; got true.",
-    "data.dataset=digit": 'got "digit". Did you mean digits?',
+    "data.dataset=digit": "got 'digit'. Did you mean digits?",
     "data.dataset=folder": "needs data.path, the folder that holds the images.",
     "data.images_per_class=1000": 'class "0" has 151 training images',
     "stream.num_tasks=3": "The nearest that works is 2",

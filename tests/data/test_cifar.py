@@ -11,7 +11,14 @@ import pytest
 import torch
 
 from remnant.data import DataConfig, data_root, load_dataset
-from remnant.data.cifar import CIFAR10, CIFAR100, CifarFile, CifarRelease, check_cifar, open_cifar
+from remnant.data.cifar import (
+    CIFAR10_RELEASE,
+    CIFAR100_RELEASE,
+    CifarFile,
+    CifarRelease,
+    check_cifar,
+    open_cifar,
+)
 from remnant.errors import InputError
 from remnant.images import ArrayImages
 
@@ -46,7 +53,9 @@ def write_release(release: CifarRelease, root: Path) -> CifarRelease:
     )
 
 
-@pytest.mark.parametrize("official", [CIFAR10, CIFAR100], ids=["cifar10", "cifar100"])
+@pytest.mark.parametrize(
+    "official", [CIFAR10_RELEASE, CIFAR100_RELEASE], ids=["cifar10", "cifar100"]
+)
 def test_records_become_images_labels_and_ids(official: CifarRelease, tmp_path: Path) -> None:
     release = write_release(official, tmp_path)
     train = open_cifar(release, tmp_path).train()
@@ -59,7 +68,7 @@ def test_records_become_images_labels_and_ids(official: CifarRelease, tmp_path: 
 
 
 def test_names_are_read_where_they_exist_and_numbered_where_not(tmp_path: Path) -> None:
-    release = write_release(CIFAR100, tmp_path)
+    release = write_release(CIFAR100_RELEASE, tmp_path)
     assert open_cifar(release, tmp_path).class_names == ("class 0", "class 1", "class 2")
     names = tmp_path / release.folder / release.names_file
     names.write_text("apple\nbaby\nbear\n\n")
@@ -67,7 +76,7 @@ def test_names_are_read_where_they_exist_and_numbered_where_not(tmp_path: Path) 
 
 
 def test_truncated_file_is_refused_and_named(tmp_path: Path) -> None:
-    release = write_release(CIFAR10, tmp_path)
+    release = write_release(CIFAR10_RELEASE, tmp_path)
     path = tmp_path / release.folder / "data_batch_3.bin"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InputError, match=r"data_batch_3\.bin must have .*remnant data get"):
@@ -75,7 +84,7 @@ def test_truncated_file_is_refused_and_named(tmp_path: Path) -> None:
 
 
 def test_one_altered_byte_is_refused_by_the_checksum(tmp_path: Path) -> None:
-    release = write_release(CIFAR100, tmp_path)
+    release = write_release(CIFAR100_RELEASE, tmp_path)
     path = tmp_path / release.folder / "train.bin"
     content = bytearray(path.read_bytes())
     content[1000] ^= 1
@@ -85,7 +94,7 @@ def test_one_altered_byte_is_refused_by_the_checksum(tmp_path: Path) -> None:
 
 
 def test_label_out_of_range_is_refused_where_no_checksum_is_known(tmp_path: Path) -> None:
-    release = write_release(CIFAR10, tmp_path)
+    release = write_release(CIFAR10_RELEASE, tmp_path)
     path = tmp_path / release.folder / "data_batch_1.bin"
     path.write_bytes(b"\x09" + path.read_bytes()[1:])
     with pytest.raises(InputError, match="labels below 3; it has 9"):
@@ -93,7 +102,7 @@ def test_label_out_of_range_is_refused_where_no_checksum_is_known(tmp_path: Path
 
 
 def test_training_images_are_read_without_the_test_file(tmp_path: Path) -> None:
-    release = write_release(CIFAR100, tmp_path)
+    release = write_release(CIFAR100_RELEASE, tmp_path)
     (tmp_path / release.folder / "test.bin").unlink()
     source = open_cifar(release, tmp_path)
     assert len(source.train()) == 6
@@ -102,7 +111,7 @@ def test_training_images_are_read_without_the_test_file(tmp_path: Path) -> None:
 
 
 def test_check_lists_every_file_and_notices_a_missing_one(tmp_path: Path) -> None:
-    release = write_release(CIFAR100, tmp_path)
+    release = write_release(CIFAR100_RELEASE, tmp_path)
     train, test = check_cifar(release, tmp_path)
     assert train == f"train.bin: SHA-1 {release.train[0].sha1}, 6 images"
     assert test.startswith("test.bin: SHA-1")
@@ -121,7 +130,7 @@ def test_missing_data_says_where_and_how_to_get_it(tmp_path: Path) -> None:
 
 @pytest.mark.cifar100
 def test_real_release_has_its_known_shape_and_statistics() -> None:
-    folder = data_root(None) / CIFAR100.folder
+    folder = data_root(None) / CIFAR100_RELEASE.folder
     if not (folder / "train.bin").is_file():
         pytest.skip("CIFAR-100 is not under the data root; run `remnant data get cifar100`")
     data = load_dataset(DataConfig(dataset="cifar100"))

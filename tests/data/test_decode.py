@@ -23,7 +23,7 @@ DRAW = (0.3, 0.8, 0.6, 0.2)
 
 
 def literal_test_framing(picture: Image.Image, size: int, shorter: int) -> np.ndarray:
-    """Resize the shorter side, then crop the centre: two steps, as the protocol is told."""
+    """Resize the shorter side, then crop the centre: two steps, as the protocol says."""
     scale = shorter / min(picture.size)
     width, height = round(picture.width * scale), round(picture.height * scale)
     left, top = (width - size) // 2, (height - size) // 2

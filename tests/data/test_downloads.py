@@ -18,7 +18,8 @@ from typing import BinaryIO
 import pytest
 
 from remnant import files
-from remnant.data import ARCHIVES, Archive, Member, get_dataset
+from remnant.data import DATASETS, ArchiveSpec, Member, get_dataset
+from remnant.data.downloads import install_archive
 from remnant.errors import InputError
 
 FOLDER = "cifar-100-binary"
@@ -32,11 +33,11 @@ class Server(http.server.ThreadingHTTPServer):
     announces_length = True
     requests = 0
 
-    def archive(self, name: str = "a.tar.gz", *, md5: str | None = None) -> dict[str, Archive]:
-        url = f"http://127.0.0.1:{self.server_address[1]}/{name}"
+    def archive(self, *, md5: str | None = None) -> ArchiveSpec:
+        url = f"http://127.0.0.1:{self.server_address[1]}/a.tar.gz"
         md5 = md5 or hashlib.md5(self.content).hexdigest()
         size = len(self.content)
-        return {"cifar100": Archive(url, md5, size, FOLDER, MEMBERS, unpacked_bytes=100_000)}
+        return ArchiveSpec(url, md5, size, FOLDER, MEMBERS, unpacked_bytes=100_000)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -99,11 +100,15 @@ def everything_below(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
 
-def refusal(root: Path, archives: dict[str, Archive]) -> str:
+def install(archive: ArchiveSpec, root: Path) -> Path:
+    return install_archive("cifar100", archive, root)
+
+
+def refusal(root: Path, archive: ArchiveSpec) -> str:
     """The message of the refusal, after which nothing new lies in the root or beside it."""
     before = everything_below(root.parent)
     with pytest.raises(InputError) as caught:
-        get_dataset("cifar100", str(root), archives=archives)
+        install(archive, root)
     assert [name for name in everything_below(root.parent) if name != root.name] == [
         name for name in before if name != root.name
     ]
@@ -116,11 +121,8 @@ def test_expected_members_arrive_whole_and_nothing_else_does(
 ) -> None:
     server.content = pack({**GOOD, f"{FOLDER}/readme.html": b"?", "other/train.bin": b"?"})
     counts: list[tuple[int, int | None]] = []
-    folder = get_dataset(
-        "cifar100",
-        str(tmp_path),
-        progress=lambda *count: counts.append(count),
-        archives=server.archive(),
+    folder = install_archive(
+        "cifar100", server.archive(), tmp_path, progress=lambda *count: counts.append(count)
     )
     assert folder == tmp_path / FOLDER
     assert everything_below(tmp_path) == [FOLDER, f"{FOLDER}/names.txt", f"{FOLDER}/train.bin"]
@@ -130,7 +132,7 @@ def test_expected_members_arrive_whole_and_nothing_else_does(
 
 def test_second_call_downloads_nothing(server: Server, tmp_path: Path) -> None:
     for _ in range(2):
-        get_dataset("cifar100", str(tmp_path), archives=server.archive())
+        install(server.archive(), tmp_path)
     assert server.requests == 1
 
 
@@ -140,7 +142,7 @@ def test_truncated_file_in_place_is_replaced_and_others_stay(
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "train.bin").write_bytes(b"t" * 10)
     (tmp_path / FOLDER / "mine.txt").write_text("keep")
-    get_dataset("cifar100", str(tmp_path), archives=server.archive())
+    install(server.archive(), tmp_path)
     assert (tmp_path / FOLDER / "train.bin").stat().st_size == 1000
     assert (tmp_path / FOLDER / "mine.txt").read_text() == "keep"
 
@@ -162,9 +164,9 @@ def test_altered_download_is_never_unpacked(server: Server, tmp_path: Path) -> N
 
 
 def test_endless_download_is_stopped(server: Server, tmp_path: Path) -> None:
-    archives = server.archive()
+    archive = server.archive()
     server.content, server.announces_length = b"x" * 5_000_000, False
-    assert "more than twice" in refusal(tmp_path / "root", archives)
+    assert "more than twice" in refusal(tmp_path / "root", archive)
 
 
 @pytest.mark.parametrize("name", ["../evil", f"{FOLDER}/../../evil", "/tmp/evil", "a\\..\\evil"])
@@ -199,7 +201,7 @@ def test_member_larger_than_expected_is_refused(
     assert "exceeds 1,000 bytes" in refusal(tmp_path / "root", server.archive())
 
 
-def test_bomb_in_a_member_nobody_asked_for_is_refused(server: Server, tmp_path: Path) -> None:
+def test_bomb_in_a_file_that_is_not_needed_is_refused(server: Server, tmp_path: Path) -> None:
     server.content = tar_of({f"{FOLDER}/bomb": b"\0" * 10_000_000, **GOOD})
     assert len(server.content) < 50_000
     assert "unpacks to more than 100,000 bytes" in refusal(tmp_path / "root", server.archive())
@@ -222,11 +224,10 @@ def test_what_is_no_archive_is_refused(content: bytes, server: Server, tmp_path:
 
 
 def test_without_network_the_error_says_what_to_put_where(server: Server, tmp_path: Path) -> None:
-    archives = server.archive()
+    archive = server.archive()
     server.shutdown()
     server.server_close()
-    message = refusal(tmp_path / "root", archives)
-    archive = archives["cifar100"]
+    message = refusal(tmp_path / "root", archive)
     for part in (
         archive.url,
         archive.md5,
@@ -238,17 +239,17 @@ def test_without_network_the_error_says_what_to_put_where(server: Server, tmp_pa
 
 def test_archive_put_there_by_hand_is_verified_and_used(server: Server, tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_bytes(server.content)
-    get_dataset("cifar100", str(tmp_path), archives=server.archive())
+    install(server.archive(), tmp_path)
     assert server.requests == 0
     assert (tmp_path / FOLDER / "train.bin").is_file()
     assert (tmp_path / "a.tar.gz").is_file()
     shutil.rmtree(tmp_path / FOLDER)
     (tmp_path / "a.tar.gz").write_bytes(server.content[:-1])
     with pytest.raises(InputError, match="must have MD5"):
-        get_dataset("cifar100", str(tmp_path), archives=server.archive())
+        install(server.archive(), tmp_path)
 
 
-def test_full_disk_is_told_and_leaves_nothing(
+def test_full_disk_is_reported_and_leaves_nothing(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: BinaryIO | int) -> None:
@@ -266,7 +267,7 @@ def test_leftovers_of_a_killed_download_go_after_a_day(server: Server, tmp_path:
     new.mkdir()
     yesterday = time.time() - 100_000
     os.utime(old, (yesterday, yesterday))
-    get_dataset("cifar100", str(tmp_path), archives=server.archive())
+    install(server.archive(), tmp_path)
     assert not old.exists()
     assert new.exists()
 
@@ -282,10 +283,12 @@ def test_datasets_without_a_download_say_so(tmp_path: Path) -> None:
 
 
 def test_published_archives_name_their_members() -> None:
-    tiny = ARCHIVES["tiny-imagenet"]
+    tiny, cifar100 = DATASETS["tiny-imagenet"].archive, DATASETS["cifar100"].archive
+    assert tiny is not None
+    assert cifar100 is not None
     good = "tiny-imagenet-200/train/n01443537/images/n01443537_0.JPEG"
     assert tiny.matching(good) is not None
     assert tiny.matching("tiny-imagenet-200/test/images/test_0.JPEG") is None
     assert tiny.matching("tiny-imagenet-200/train/n01443537/n01443537_boxes.txt") is None
-    sizes = [member.most_bytes for member in ARCHIVES["cifar100"].members]
+    sizes = [member.most_bytes for member in cifar100.members]
     assert sizes[:2] == [153_700_000, 30_740_000]

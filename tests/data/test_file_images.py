@@ -108,7 +108,7 @@ def test_small_images_are_held_and_large_ones_are_not(tmp_path: Path) -> None:
 def test_small_images_that_are_too_many_stay_in_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_images, "HELD_BYTES", 5 * 32 * 32 * 3 - 1)
+    monkeypatch.setattr(file_images, "MAX_IN_MEMORY_BYTES", 5 * 32 * 32 * 3 - 1)
     assert isinstance(settle(grey_files(tmp_path, 5, size=32), 32), FileImages)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from remnant.data import DataConfig, check_dataset, facts, load_dataset
+from remnant.data import DataConfig, check_dataset, describe_dataset, load_dataset
 from remnant.data.file_images import FileImages
 from remnant.errors import InputError
 from remnant.images import ImageSet
@@ -50,7 +50,7 @@ def test_a_new_class_moves_no_image_of_another(tmp_path: Path) -> None:
     assert [path for path in after if path.parent.name == "b"] == before
 
 
-def test_other_files_and_hidden_ones_are_passed_over(tmp_path: Path) -> None:
+def test_other_files_and_hidden_ones_are_skipped(tmp_path: Path) -> None:
     write_classes(tmp_path, {"a": 2, "b": 2, ".thumbnails": 2})
     (tmp_path / "a" / "notes.txt").write_text("not an image")
     (tmp_path / "a" / "._000.png").write_text("not an image")
@@ -99,10 +99,12 @@ def test_folders_that_hold_too_little_are_refused(tmp_path: Path) -> None:
         load_dataset(folder_config(tmp_path))
 
 
-def test_class_with_fewer_images_than_asked_for_is_named(tmp_path: Path) -> None:
+def test_class_with_too_few_images_is_named(tmp_path: Path) -> None:
     write_classes(tmp_path / "train", {"a": 5, "b": 3})
     write_classes(tmp_path / "test", {"a": 1, "b": 1})
-    with pytest.raises(InputError, match=r'class "b" has 3 training images; .* asks for 4'):
+    with pytest.raises(
+        InputError, match=r'class "b" has 3 training images; .* is 4. Set it to at most 3'
+    ):
         load_dataset(folder_config(tmp_path, images_per_class=4))
 
 
@@ -110,7 +112,7 @@ def test_facts_are_read_from_the_listing_alone(tmp_path: Path) -> None:
     write_classes(tmp_path, dict.fromkeys("abcdef", 10))
     for path in tmp_path.rglob("*.png"):
         path.write_text("opening me is an error")
-    known = facts(folder_config(tmp_path))
+    known = describe_dataset(folder_config(tmp_path))
     assert (known.num_classes, known.train_per_class, known.test_per_class) == (6, 8, 2)
     assert known.default_num_tasks == 6
 

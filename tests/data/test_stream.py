@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor
 
+from remnant.data import DATASETS
 from remnant.data.class_orders import PUBLISHED_ORDERS, named_order
 from remnant.data.stream import StreamConfig, TaskStream, resolve_order, resolve_tasks
 from remnant.errors import InputError
@@ -35,7 +38,8 @@ def values(images: ImageSet) -> list[int]:
 
 def tasks_of(total: int, settings: dict[str, object]) -> list[list[int]]:
     """Tasks of a data set with `total` classes, by itself in two tasks in identity order."""
-    return resolve_tasks(StreamConfig.model_validate(settings), total, "identity", 2)
+    facts = replace(DATASETS["digits"].facts, num_classes=total, default_num_tasks=2)
+    return resolve_tasks(StreamConfig.model_validate(settings), facts)
 
 
 # ------------------------------------------------------------------------------------------ orders
@@ -261,6 +265,11 @@ def test_images_of_later_tasks_are_never_touched() -> None:
     assert set(spied.touched) == {1, 2}
     stream.seen_tests(next(tasks))
     assert set(spied.touched) == {0, 1, 2}
+
+
+def test_a_class_that_the_data_lacks_is_refused() -> None:
+    with pytest.raises(InputError, match="has class 5; the data has 5 classes, counted from 0"):
+        TaskStream(image_set([0]), image_set([0]), NAMES, [[0], [5]])
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_data_too_large_for_memory_stay_in_their_files(
         (tmp_path / "cat").mkdir(exist_ok=True)
         Image.fromarray(image).save(tmp_path / "cat" / f"{index}.png")
     assert isinstance(read(gather(tmp_path), 12), ArrayImages)
-    monkeypatch.setattr(inputs, "HELD_BYTES", 1000)
+    monkeypatch.setattr(inputs, "MAX_IN_MEMORY_BYTES", 1000)
     found = read(gather(tmp_path), 12)
     assert isinstance(found, FileImages)
     assert (found.read(torch.arange(3)).numpy() == BATCH).all()

@@ -10,7 +10,8 @@ from PIL import Image
 
 import remnant
 from remnant.config import RunConfig
-from remnant.data import DATASETS
+from remnant.data import DATASETS, describe_dataset
+from remnant.data.stream import resolve_tasks
 from remnant.methods import METHODS
 from remnant.phases import Schedule
 from remnant.planning.run_estimate import estimate
@@ -79,7 +80,7 @@ def test_every_recipe_can_be_shown_without_data(
     monkeypatch.setattr("remnant.planning.run_estimate.predict_flops", lambda *_: 1)
     config = load_recipe(name)
     plan = estimate(config)
-    known = DATASETS[config.data.dataset]
+    known = DATASETS[config.data.dataset].facts
     assert sum(plan["task_sizes"]) in (10, known.num_classes)
     assert plan["train_flops"] == 3 * plan["train_images"] > 0
     assert len(plan["memory_plan"]) == (len(plan["task_sizes"]) if config.memory else 0)
@@ -103,12 +104,7 @@ def test_growing_networks_have_their_published_sizes(
 
 
 def estimate_sizes(config: RunConfig) -> list[int]:
-    from remnant.data import facts
-    from remnant.data.stream import resolve_tasks
-
-    known = facts(config.data)
-    order, num_tasks = known.default_order, known.default_num_tasks
-    return [len(t) for t in resolve_tasks(config.stream, known.num_classes, order, num_tasks)]
+    return [len(task) for task in resolve_tasks(config.stream, describe_dataset(config.data))]
 
 
 def write_tiny_imagenet(root: Path, num_classes: int = 200, num_train: int = 2) -> None:

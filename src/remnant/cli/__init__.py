@@ -17,6 +17,7 @@ from remnant.cli import (
     console,
     data_commands,
     info_commands,
+    listing,
     run_commands,
     serve_commands,
     store_commands,
@@ -31,7 +32,7 @@ app = App(
 app.command(run_commands.run)
 app.command(run_commands.resume)
 app.command(run_commands.report)
-app.command(info_commands.list_, name="list")
+app.command(listing.list_, name="list")
 app.command(info_commands.show)
 app.command(info_commands.plan)
 app.command(info_commands.bench)

@@ -63,15 +63,6 @@ def suggest(*command: str) -> None:
     notes.print(f"next: {' '.join(command)}", style="dim", markup=False)
 
 
-def print_datasets(rows: list[dict[str, Any]]) -> None:
-    from remnant.terminal.tables import dataset_rows, table_of
-
-    out.print(table_of(dataset_rows(rows)))
-    absent = [row["name"] for row in rows if row["download_bytes"] and not row["present"]]
-    if absent:
-        suggest(f"remnant data get {absent[0]}")
-
-
 @contextmanager
 def counting(name: str, *, in_bytes: bool) -> Iterator[Any]:
     """A progress bar that appears at the first count, so that a cached result shows none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cyclopts import App
 
-from remnant.cli import console
+from remnant.cli import console, listing
 
 app = App(name="data", help="Download, verify and list data sets.")
 
@@ -15,32 +15,45 @@ def list_(
     data_root: console.DataRoot = None,
     as_json: console.Json = False,
 ) -> None:
-    """List the data sets, their size and whether they are here."""
-    from remnant.cli.listing import list_datasets
-
-    rows = list_datasets(None if data_root is None else str(data_root))
+    """List the data sets, their size and whether their files are here."""
+    rows = listing.list_datasets(None if data_root is None else str(data_root))
     if as_json:
         console.print_json(rows)
     else:
-        console.print_datasets(rows)
+        listing.print_datasets(rows)
 
 
 @app.command
 def get(name: str, /, *, data_root: console.DataRoot = None) -> None:
-    """Download a data set, verify it, and unpack the files that are needed."""
+    """Download a data set, verify it, and unpack the files that are needed.
+
+    Parameters
+    ----------
+    name
+        A name from `remnant data list`.
+    """
     from remnant.data import DATASETS, get_dataset
 
     with console.counting(name, in_bytes=True) as count:
         folder = get_dataset(name, None if data_root is None else str(data_root), progress=count)
-    if name == "digits":
-        console.notes.print(f"digits come with {DATASETS[name].source}: nothing to download.")
+    spec = DATASETS[name]
+    if spec.archive is None:
+        console.notes.print(f"{name} comes with {spec.facts.source}: nothing to download.")
     else:
         print(folder)
 
 
 @app.command
 def check(name: str, /, *, data_root: console.DataRoot = None) -> None:
-    """Verify the files of a data set; for "folder", --data-root is the folder itself."""
+    """Verify the files of a data set, by checksum or by decoding every image.
+
+    For your own images, the name is folder and --data-root is the folder that holds them.
+
+    Parameters
+    ----------
+    name
+        A name from `remnant data list`.
+    """
     from remnant.data import check_dataset
 
     with console.counting(name, in_bytes=False) as count:

@@ -3,33 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from remnant.cli import console
 from remnant.errors import InputError
-
-
-def list_(
-    what: Literal["methods", "datasets", "recipes", "codecs"],
-    /,
-    *,
-    as_json: console.Json = False,
-) -> None:
-    """List what there is: methods, datasets, recipes or codecs."""
-    from remnant.cli.listing import list_entries
-    from remnant.terminal.tables import recipe_lines, table_of
-
-    rows = list_entries(what)
-    if as_json:
-        console.print_json(rows)
-    elif what == "recipes":
-        for line in recipe_lines(rows, console.out.width):
-            console.out.print(line, markup=False)
-        console.suggest("remnant show RECIPE")
-    elif what == "datasets":
-        console.print_datasets(rows)
-    else:
-        console.out.print(table_of(rows))
 
 
 def show(

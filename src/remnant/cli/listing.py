@@ -1,72 +1,128 @@
-"""Everything remnant can do, read off the code, so that no document can drift from it."""
+"""`remnant list`: what there is, read from the tables in the code, so that it is never outdated."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from remnant.data import ARCHIVES, DATASETS, data_root
-from remnant.memory import CODECS
-from remnant.methods import METHODS
-from remnant.recipes import RECIPES, describe_recipe
+from remnant.cli import console
+from remnant.errors import InputError
 
 Rows = list[dict[str, Any]]
+Kind = Literal["methods", "datasets", "recipes", "codecs"]
+
+_ABOUT: dict[Kind, str] = {
+    "methods": "ways to learn new classes",
+    "datasets": "images to learn from",
+    "recipes": "complete settings of a run",
+    "codecs": "ways to store images in memory",
+}
 
 
-def list_entries(what: str) -> Rows:
-    """One row per entry, with a name and what it is."""
-    listings = {
-        "methods": _list_methods,
-        "datasets": lambda: list_datasets(None),
-        "recipes": _list_recipes,
-        "codecs": _list_codecs,
-    }
-    return listings[what]()
+def list_(
+    what: Kind | None = None,
+    filter: str = "",
+    /,
+    *,
+    as_json: console.Json = False,
+) -> None:
+    """List methods, datasets, recipes or codecs; without an argument, how many there are of each.
+
+    Parameters
+    ----------
+    what
+        What to list.
+    filter
+        Show only names that contain this text, as in `remnant list recipes cifar100-mini`.
+    """
+    from remnant.terminal.tables import recipe_lines, table_of
+
+    rows = _overview() if what is None else _containing(filter, what)
+    if as_json:
+        console.print_json(rows)
+    elif what is None:
+        console.out.print(table_of([row | {"type": f"remnant list {row['name']}"} for row in rows]))
+    elif what == "datasets":
+        print_datasets(rows)
+    elif what == "recipes":
+        for line in recipe_lines(rows, console.out.width):
+            console.out.print(line, markup=False)
+        console.suggest("remnant show RECIPE")
+    else:
+        console.out.print(table_of(rows))
 
 
-def list_datasets(root: str | None) -> Rows:
-    folder = data_root(root)
+def _overview() -> Rows:
     return [
-        {
-            "name": facts.name,
-            "title": facts.title,
-            "classes": facts.num_classes,
-            "image_size": facts.image_size,
-            "train_per_class": facts.train_per_class,
-            "test_per_class": facts.test_per_class,
-            "present": _is_present(facts.name, folder),
-            "download_bytes": facts.download_bytes,
-            "source": facts.source,
-        }
-        for facts in DATASETS.values()
+        {"name": kind, "count": len(_list_entries(kind)), "about": _ABOUT[kind]}
+        for kind in get_args(Kind)
     ]
 
 
-def _is_present(name: str, root: Path) -> bool:
-    if name in ARCHIVES:
-        return ARCHIVES[name].is_complete(root)
-    return not name.startswith("imagenet") or (root / "imagenet" / "train").is_dir()
+def _containing(text: str, kind: Kind) -> Rows:
+    rows = [row for row in _list_entries(kind) if text in row["name"]]
+    if not rows:
+        raise InputError(
+            f"the name of one of the {kind} must contain {text!r}; none does. See them all with "
+            f"remnant list {kind}."
+        )
+    return rows
 
 
-def _list_methods() -> Rows:
+def _list_entries(kind: Kind) -> Rows:
+    """One row per entry of a table, with its name and what it is."""
+    from remnant.memory import CODECS
+    from remnant.methods import METHODS
+    from remnant.recipes import RECIPES, describe_recipe
+
+    if kind == "datasets":
+        return list_datasets(None)
+    if kind == "recipes":
+        return [{"name": name, "about": describe_recipe(name)} for name in RECIPES]
+    if kind == "codecs":
+        return [
+            {"name": name, "about": _first_line(entry.config)} for name, entry in CODECS.items()
+        ]
     return [
-        {"name": name, "memory": method.uses_memory, "about": _module_summary(method)}
+        {
+            "name": name,
+            "memory": method.uses_memory,
+            "about": _first_line(sys.modules[method.__module__]),
+        }
         for name, method in METHODS.items()
     ]
 
 
-def _list_recipes() -> Rows:
-    return [{"name": name, "about": describe_recipe(name)} for name in RECIPES]
-
-
-def _list_codecs() -> Rows:
-    return [{"name": name, "about": _first_line(entry.config)} for name, entry in CODECS.items()]
-
-
-def _module_summary(kind: type) -> str:
-    return _first_line(sys.modules[kind.__module__])
-
-
 def _first_line(documented: object) -> str:
     return (documented.__doc__ or "").strip().splitlines()[0]
+
+
+def list_datasets(root: str | None) -> Rows:
+    """One row per data set; `present` tells whether its files are under the data root."""
+    from remnant.data import DATASETS, data_root
+
+    folder = data_root(root)
+    return [
+        {
+            "name": spec.name,
+            "title": spec.facts.title,
+            "classes": spec.facts.num_classes,
+            "image_size": spec.facts.image_size,
+            "train_per_class": spec.facts.train_per_class,
+            "test_per_class": spec.facts.test_per_class,
+            "present": spec.is_present(folder),
+            "download_bytes": spec.facts.download_bytes,
+            "source": spec.facts.source,
+        }
+        for spec in DATASETS.values()
+    ]
+
+
+def print_datasets(rows: Rows) -> None:
+    """The rows of `list_datasets` as a table, and how to get the first one that is missing."""
+    from remnant.terminal.tables import dataset_rows, table_of
+
+    console.out.print(table_of(dataset_rows(rows)))
+    absent = [row["name"] for row in rows if row["download_bytes"] and not row["present"]]
+    if absent:
+        console.suggest(f"remnant data get {absent[0]}")

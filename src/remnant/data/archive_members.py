@@ -1,4 +1,4 @@
-"""Published archives: where they are, what is taken out of them, and how that is done safely.
+"""A published archive: where it is, which files are taken out of it, and how that is done safely.
 
 An archive is never extracted as such. Its entries are read one after another, those that are
 expected by name are copied with their bytes counted, and anything that tries to leave its place
@@ -15,18 +15,15 @@ import tarfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from remnant import files
-from remnant.data.cifar import CIFAR10, CIFAR100, CifarRelease
-from remnant.data.facts import DATASETS
 from remnant.errors import InputError
 
 _CHUNK_BYTES = 1 << 20
-_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _BROKEN = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -48,7 +45,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Archive:
+class ArchiveSpec:
     """A download and what it must contain."""
 
     url: str
@@ -56,7 +53,7 @@ class Archive:
     download_bytes: int
     folder: str  # of the archive, and of the data set under the data root
     members: tuple[Member, ...]
-    unpacked_bytes: int = _GIB  # no honest archive of this kind holds more
+    unpacked_bytes: int = 1 << 30  # no honest archive of this kind holds more
 
     @property
     def file_name(self) -> str:
@@ -85,7 +82,7 @@ class Archive:
         return [member for member in self.members if counts[member] < member.count]
 
 
-def unpack(archive: Archive, path: Path, destination: Path) -> None:
+def unpack(archive: ArchiveSpec, path: Path, destination: Path) -> None:
     """Copy the expected members of the archive file at `path` below `destination`.
 
     Raises:
@@ -128,7 +125,7 @@ def _copy(content: IO[bytes], member: Member, name: str, target: Path) -> None:
             )
 
 
-def _entries(archive: Archive, path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def _entries(archive: ArchiveSpec, path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Name and content of every regular file, in order; each must be read before the next."""
     with path.open("rb") as file:
         is_zip = file.read(2) == b"PK"
@@ -180,37 +177,3 @@ class _LimitedReader(io.BufferedIOBase):
         if self._left < 0:
             raise InputError(f"the archive unpacks to more than {self._most:,} bytes.")
         return content
-
-
-def _cifar_members(release: CifarRelease) -> Iterable[Member]:
-    for file in (*release.train, *release.test):
-        num_bytes = file.num_images * release.record_bytes
-        yield Member(re.escape(file.name), 1, num_bytes, num_bytes)
-    yield Member(re.escape(release.names_file), 0, 64 * _KIB)
-
-
-def _archive(name: str, md5: str, folder: str, members: Iterable[Member]) -> Archive:
-    known = DATASETS[name]
-    assert known.download_bytes is not None, f"{name} has no archive"
-    return Archive(known.source, md5, known.download_bytes, folder, tuple(members))
-
-
-_TINY_MEMBERS = (
-    Member(r"train/(n\d{8})/images/\1_\d+\.JPEG", 100_000, _MIB),
-    Member(r"val/images/val_\d+\.JPEG", 10_000, _MIB),
-    Member(r"val/val_annotations\.txt", 1, 8 * _MIB),
-    Member(r"wnids\.txt", 1, _MIB),
-    Member(r"words\.txt", 0, 16 * _MIB),
-)
-
-ARCHIVES = {
-    "cifar10": _archive(
-        "cifar10", "c32a1d4ab5d03f1284b67883e8d87530", CIFAR10.folder, _cifar_members(CIFAR10)
-    ),
-    "cifar100": _archive(
-        "cifar100", "03b5dce01913d631647c71ecec9e9cb8", CIFAR100.folder, _cifar_members(CIFAR100)
-    ),
-    "tiny-imagenet": _archive(
-        "tiny-imagenet", "90528d7ca1a48142e341f4ef8d21d0de", "tiny-imagenet-200", _TINY_MEMBERS
-    ),
-}

@@ -8,13 +8,23 @@ cost a wrong table.
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from remnant.data.source import Source, missing
+from remnant.data.archive_members import ArchiveSpec, Member
+from remnant.data.spec import (
+    Channels,
+    DatasetFacts,
+    DatasetSpec,
+    Source,
+    data_root,
+    missing,
+)
 from remnant.errors import InputError
 from remnant.images import ArrayImages, ImageSet
 
@@ -48,7 +58,7 @@ class CifarRelease:
         return self.label_bytes + _PIXEL_BYTES
 
 
-CIFAR10 = CifarRelease(
+CIFAR10_RELEASE = CifarRelease(
     name="cifar10",
     folder="cifar-10-batches-bin",
     num_classes=10,
@@ -57,7 +67,7 @@ CIFAR10 = CifarRelease(
     test=(CifarFile("test_batch.bin", 10_000),),
     names_file="batches.meta.txt",
 )
-CIFAR100 = CifarRelease(
+CIFAR100_RELEASE = CifarRelease(
     name="cifar100",
     folder="cifar-100-binary",
     num_classes=100,
@@ -65,6 +75,73 @@ CIFAR100 = CifarRelease(
     train=(CifarFile("train.bin", 50_000, "e207cd2e05b73b1393c74c7f5e7bea451d63e08e"),),
     test=(CifarFile("test.bin", 10_000, "8fb6623e830365ff53cf14adec797474f5478006"),),
     names_file="fine_label_names.txt",
+)
+
+
+def _members(release: CifarRelease) -> Iterator[Member]:
+    for file in (*release.train, *release.test):
+        num_bytes = file.num_images * release.record_bytes
+        yield Member(re.escape(file.name), 1, num_bytes, num_bytes)
+    yield Member(re.escape(release.names_file), 0, 1 << 16)
+
+
+def _spec(
+    release: CifarRelease,
+    title: str,
+    *,
+    url: str,
+    md5: str,
+    download_bytes: int,
+    mean: Channels,
+    std: Channels,
+    default_order: str,
+    default_num_tasks: int,
+) -> DatasetSpec:
+    num_train, num_test = (
+        sum(file.num_images for file in files) for files in (release.train, release.test)
+    )
+    return DatasetSpec(
+        facts=DatasetFacts(
+            name=release.name,
+            title=title,
+            num_classes=release.num_classes,
+            image_size=_SIZE,
+            train_per_class=num_train // release.num_classes,
+            test_per_class=num_test // release.num_classes,
+            mean=mean,
+            std=std,
+            default_order=default_order,
+            default_num_tasks=default_num_tasks,
+            source=url,
+            download_bytes=download_bytes,
+        ),
+        open=lambda config, size: open_cifar(release, data_root(config.root)),
+        archive=ArchiveSpec(url, md5, download_bytes, release.folder, tuple(_members(release))),
+        check=lambda root: check_cifar(release, root),
+    )
+
+
+CIFAR10 = _spec(
+    CIFAR10_RELEASE,
+    "CIFAR-10",
+    url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    md5="c32a1d4ab5d03f1284b67883e8d87530",
+    download_bytes=170_052_171,
+    mean=(0.4914, 0.4822, 0.4465),
+    std=(0.2470, 0.2435, 0.2616),
+    default_order="identity",
+    default_num_tasks=5,
+)
+CIFAR100 = _spec(
+    CIFAR100_RELEASE,
+    "CIFAR-100",
+    url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+    md5="03b5dce01913d631647c71ecec9e9cb8",
+    download_bytes=168_513_733,
+    mean=(0.5071, 0.4867, 0.4408),
+    std=(0.2675, 0.2565, 0.2761),
+    default_order="icarl",
+    default_num_tasks=10,
 )
 
 

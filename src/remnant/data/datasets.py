@@ -1,21 +1,21 @@
-"""From a config to images: the one place that knows which loader belongs to which data set."""
+"""A data set by its config: described without its images, loaded, or checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 
-from remnant.data.cifar import CIFAR10, CIFAR100, check_cifar, open_cifar
-from remnant.data.data_config import DataConfig, data_root, known_name
-from remnant.data.digits import open_digits
-from remnant.data.facts import DATASETS, Channels, DatasetFacts
 from remnant.data.file_images import settle
-from remnant.data.folder import open_folder
-from remnant.data.imagenet import open_imagenet, open_tiny_imagenet
-from remnant.data.source import Progress, Source
+from remnant.data.spec import (
+    DATASETS,
+    Channels,
+    DataConfig,
+    DatasetFacts,
+    ProgressCallback,
+    Source,
+    data_root,
+)
 from remnant.data.splits import first_per_class, held_out_count, hold_out
 from remnant.errors import InputError
 from remnant.images import ImageSet
@@ -37,11 +37,15 @@ class Dataset:
     std: Channels
 
 
-def facts(config: DataConfig) -> DatasetFacts:
-    """What is known before loading, as `config` changes it; reads no image, lists a "folder"."""
-    known = DATASETS[config.dataset]
-    if config.dataset == "folder":
-        known = _folder_facts(config, known)
+def describe_dataset(config: DataConfig) -> DatasetFacts:
+    """What is known before loading, as `config` changes it.
+
+    Reads no image. Where only the files tell how many classes there are, they are listed.
+    """
+    spec = DATASETS[config.dataset]
+    known = spec.facts
+    if known.num_classes == 0:
+        known = _count(known, spec.open(config, known.image_size), config)
     if config.image_size is not None:
         known = replace(known, image_size=config.image_size)
     if config.images_per_class is not None:
@@ -52,15 +56,28 @@ def facts(config: DataConfig) -> DatasetFacts:
     return known
 
 
+def _count(known: DatasetFacts, source: Source, config: DataConfig) -> DatasetFacts:
+    num_classes = len(source.class_names)
+    test_images = 0 if config.holdout_ratio > 0 else len(source.test())
+    return replace(
+        known,
+        num_classes=num_classes,
+        train_per_class=round(len(source.train()) / num_classes),
+        test_per_class=round(test_images / num_classes),
+        # Chosen: the most equal tasks up to ten.
+        default_num_tasks=max(n for n in range(1, 11) if num_classes % n == 0),
+    )
+
+
 def load_dataset(config: DataConfig) -> Dataset:
     """The data set, small images in memory.
 
     Raises:
         InputError: Files are missing or damaged, or a class has too few images.
     """
-    known = DATASETS[config.dataset]
-    size = config.image_size or known.image_size
-    source = _open(config, size)
+    spec = DATASETS[config.dataset]
+    size = config.image_size or spec.facts.image_size
+    source = spec.open(config, size)
     train = source.train()
     if config.images_per_class is not None:
         train = first_per_class(train, config.images_per_class, source.class_names)
@@ -73,29 +90,33 @@ def load_dataset(config: DataConfig) -> Dataset:
         train=replace(train, images=settle(train.images, size)),
         test=replace(test, images=settle(test.images, size)),
         class_names=source.class_names,
-        mean=known.mean,
-        std=known.std,
+        mean=spec.facts.mean,
+        std=spec.facts.std,
     )
 
 
 def check_dataset(
-    name: str, root: str | None = None, *, progress: Progress | None = None
+    name: str, root: str | None = None, *, progress: ProgressCallback | None = None
 ) -> list[str]:
-    """One line for each thing verified; every image is decoded. For "folder", `root` is the folder.
+    """Verify the files of a data set and return a line for each thing verified.
+
+    Args:
+        root: The data root; for a data set that needs data.path, that path.
 
     Raises:
         InputError: The data set is missing, incomplete or damaged; the message names the file.
     """
-    if known_name(name) in ("cifar10", "cifar100"):
-        return check_cifar(CIFAR10 if name == "cifar10" else CIFAR100, data_root(root))
-    if name == "folder" and root is None:
-        raise InputError("checking a folder needs its path. Give it as the data root.")
-    path = root if name == "folder" else None
+    spec = DATASETS.find(name, "the data set")
+    if spec.check is not None:
+        return spec.check(data_root(root))
+    if spec.needs_path and root is None:
+        raise InputError(f"checking {name} needs its path. Give it as the data root.")
+    path = root if spec.needs_path else None
     config = DataConfig(dataset=name, root=root, path=path, workers=_CHECK_WORKERS)
-    source = _open(config, DATASETS[name].image_size if name == "digits" else _CHECK_SIZE)
+    source = spec.open(config, _CHECK_SIZE)
     splits = {"train": source.train(), "test": source.test()}
-    if name == "tiny-imagenet":
-        _check_counts(splits, DATASETS[name])
+    if spec.has_exact_counts:
+        _check_counts(splits, spec.facts)
     total, done, lines = sum(len(images) for images in splits.values()), 0, []
     for split, images in splits.items():
         for positions in torch.arange(len(images)).split(_CHUNK):
@@ -106,34 +127,6 @@ def check_dataset(
         num_classes = len(images.labels.unique())
         lines.append(f"{split}: {len(images):,} images of {num_classes:,} classes, all decoded")
     return lines
-
-
-def _open(config: DataConfig, size: int) -> Source:
-    root, workers = data_root(config.root), config.workers
-    openers: dict[str, Callable[[], Source]] = {
-        "digits": open_digits,
-        "cifar10": lambda: open_cifar(CIFAR10, root),
-        "cifar100": lambda: open_cifar(CIFAR100, root),
-        "tiny-imagenet": lambda: open_tiny_imagenet(root, size, workers),
-        "imagenet-subset": lambda: open_imagenet("imagenet-subset", 100, root, size, workers),
-        "imagenet-full": lambda: open_imagenet("imagenet-full", 1000, root, size, workers),
-        "folder": lambda: open_folder(Path(config.path or "").expanduser(), size, workers),
-    }
-    return openers[config.dataset]()
-
-
-def _folder_facts(config: DataConfig, known: DatasetFacts) -> DatasetFacts:
-    source = _open(config, known.image_size)
-    num_classes = len(source.class_names)
-    test_images = 0 if config.holdout_ratio > 0 else len(source.test())
-    return replace(
-        known,
-        num_classes=num_classes,
-        train_per_class=round(len(source.train()) / num_classes),
-        test_per_class=round(test_images / num_classes),
-        # Chosen: the most equal tasks up to ten.
-        default_num_tasks=max(n for n in range(1, 11) if num_classes % n == 0),
-    )
 
 
 def _check_counts(splits: dict[str, ImageSet], known: DatasetFacts) -> None:

@@ -1,4 +1,4 @@
-"""One image file -> uint8 RGB pixels of the size asked for.
+"""One image file -> uint8 RGB pixels of a given size.
 
 Files are not trusted: only listed formats are tried, pictures too large to be photographs are
 refused before they are decoded, and every failure names the file.
@@ -67,14 +67,14 @@ def decode_stream(file: BinaryIO, size: int, name: str) -> np.ndarray:
 
 
 def frame_picture(picture: Image.Image, size: int, name: str) -> np.ndarray:
-    """A picture that somebody else opened, framed for tests: uint8 [size, size, 3].
+    """A picture that the caller opened, framed for tests: uint8 [size, size, 3].
 
     Raises:
         InputError: It does not decode or has too many pixels; the message begins with `name`.
     """
     with _explaining(name):
         _check_pixels(picture, name)
-        return _frame(picture.copy(), size, None)  # drafting would change what is not ours
+        return _frame(picture.copy(), size, None)  # a draft would change the caller's picture
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _frame_now(picture: Image.Image, size: int, draw: Sequence[float] | None) ->
     orientation = _orientation(picture)
     is_turned = orientation >= 5  # lies on its side in the file
     width, height = picture.size[::-1] if is_turned else picture.size
-    box = _test_box(width, height, size) if draw is None else _random_box(width, height, draw)
+    box = _test_box(width, height, size) if draw is None else crop_box(width, height, draw)
     _draft(picture, box, (width, height), size, is_turned=is_turned)
     upright = to_rgb(picture)
     if orientation in _UPRIGHT:
@@ -139,11 +139,6 @@ def resized_side(size: int) -> int:
     """The length to which the shorter side is brought before the centre is cropped to `size`."""
     # Chosen: small images are shown whole; the margin of 256 to 224 would blur a 64 px image.
     return round(size * 256 / 224) if size > _LARGE else size
-
-
-def _random_box(width: int, height: int, draw: Sequence[float]) -> Box:
-    top, left, box_height, box_width = crop_box(height, width, draw)
-    return left, top, left + box_width, top + box_height
 
 
 def _draft(

@@ -10,11 +10,27 @@ import numpy as np
 import torch
 from PIL import Image
 
-from remnant.data.source import Source
+from remnant.data.spec import DatasetFacts, DatasetSpec, Source
 from remnant.images import ArrayImages, ImageSet
 
 _SIZE = 32
 _TEST_EVERY = 5
+
+DIGITS = DatasetSpec(
+    facts=DatasetFacts(
+        name="digits",
+        title="Handwritten digits",
+        num_classes=10,
+        image_size=_SIZE,
+        train_per_class=144,
+        test_per_class=36,
+        mean=(0.3061, 0.3061, 0.3061),  # measured on the training images at 32 px
+        std=(0.3239, 0.3239, 0.3239),
+        default_num_tasks=5,
+        source="scikit-learn",
+    ),
+    open=lambda config, size: open_digits(),
+)
 
 
 def open_digits() -> Source:

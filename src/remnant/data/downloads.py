@@ -1,7 +1,7 @@
-"""Fetching a data set: download, verify, take out what is expected, put it in place whole.
+"""Getting a data set: download, verify, take out the expected files, put them in place whole.
 
-Everything happens in a folder with a temporary name beside the target, which goes away however the
-attempt ends; nothing is used before its checksum is known.
+Everything happens in a folder with a temporary name beside the target, which is removed however the
+attempt ends; nothing is used before its checksum is verified.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from remnant import files
-from remnant.data.archive_members import ARCHIVES, Archive, unpack
-from remnant.data.data_config import data_root, known_name
-from remnant.data.facts import DATASETS
-from remnant.data.source import Progress
+from remnant.data.archive_members import ArchiveSpec, unpack
+from remnant.data.spec import DATASETS, ProgressCallback, data_root
 from remnant.errors import InputError
 
 _CHUNK_BYTES = 1 << 18
@@ -30,60 +28,50 @@ _STALE_SECONDS = 86_400  # a temporary folder this old belongs to no running dow
 
 
 def get_dataset(
-    name: str,
-    root: str | None = None,
-    *,
-    progress: Progress | None = None,
-    archives: Mapping[str, Archive] = ARCHIVES,
+    name: str, root: str | None = None, *, progress: ProgressCallback | None = None
 ) -> Path:
     """Make sure that a data set is under the data root, and return its folder.
 
-    An archive of the published name that already lies in the data root is used in place of a
-    download.
-
     Raises:
-        InputError: The download failed or is not the published archive, or the data set has none.
+        InputError: The download failed or is not the published archive, or there is no download.
     """
-    folder = data_root(root)
-    archive = _archive_of(name, folder, archives)
-    if archive is None:
-        return folder
-    target = folder / archive.folder
-    if archive.is_complete(folder):
+    spec, folder = DATASETS.find(name, "the data set"), data_root(root)
+    if spec.archive is not None:
+        return install_archive(name, spec.archive, folder, progress=progress)
+    if spec.how_to_get:
+        raise InputError(spec.how_to_get.format(root=folder))
+    return folder
+
+
+def install_archive(
+    name: str, archive: ArchiveSpec, root: Path, *, progress: ProgressCallback | None = None
+) -> Path:
+    """Put an archive's files under `root` unless they are there, and return their folder.
+
+    An archive of the published name that is already in `root` is used in place of a download.
+    """
+    target = root / archive.folder
+    if archive.is_complete(root):
         return target
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _remove_stale(name, folder)
-        with tempfile.TemporaryDirectory(".partial", f".{name}.", folder) as staging:
-            _fetch(name, archive, folder, Path(staging), progress)
+        root.mkdir(parents=True, exist_ok=True)
+        _remove_stale(name, root)
+        with tempfile.TemporaryDirectory(".partial", f".{name}.", root) as staging:
+            _fetch(name, archive, root, Path(staging), progress)
             _move(Path(staging) / archive.folder, target)
     except OSError as error:
         raise InputError(
-            f"{name} cannot be written under {folder} ({error.strerror or error}). Free some space "
+            f"{name} cannot be written under {root} ({error.strerror or error}). Free some space "
             "or choose another --data-root."
         ) from None
     return target
 
 
-def _archive_of(name: str, folder: Path, archives: Mapping[str, Archive]) -> Archive | None:
-    if name in archives:
-        return archives[name]
-    known = DATASETS[known_name(name)]
-    if name == "digits":  # comes with scikit-learn
-        return None
-    if name == "folder":
-        raise InputError('"folder" is your own images, so there is nothing to get. Set data.path.')
-    raise InputError(
-        f"{name} may not be downloaded without an account. Get ILSVRC 2012 from {known.source} and "
-        f"put its images at {folder / 'imagenet'}/train/<wnid>/ and .../val/<wnid>/."
-    )
-
-
 def _fetch(
-    name: str, archive: Archive, folder: Path, staging: Path, progress: Progress | None
+    name: str, archive: ArchiveSpec, root: Path, staging: Path, progress: ProgressCallback | None
 ) -> None:
     """Verified members of the archive, below `staging`."""
-    by_hand = folder / archive.file_name
+    by_hand = root / archive.file_name
     path = by_hand if by_hand.is_file() else staging / archive.file_name
     advice = (
         f"Try again, or fetch {archive.url} (MD5 {archive.md5}) by other means, put it at "
@@ -98,7 +86,7 @@ def _fetch(
         raise InputError(f"{name} was not installed: {error} {advice}") from None
 
 
-def _download(archive: Archive, path: Path, progress: Progress | None) -> None:
+def _download(archive: ArchiveSpec, path: Path, progress: ProgressCallback | None) -> None:
     done = 0
     with files.replacing(path) as file:
         for chunk, total in _receive(archive.url):
@@ -117,9 +105,7 @@ def _receive(url: str) -> Iterator[tuple[bytes, int | None]]:
     """Chunks of what the server sends, each with the announced length."""
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
-            announced = response.headers.get("Content-Length", "")
-            total = int(announced) if announced.isdecimal() else None
-            done = 0
+            total, done = response.length, 0  # None: the server does not say
             while chunk := response.read(_CHUNK_BYTES):
                 done += len(chunk)
                 yield chunk, total
@@ -129,7 +115,7 @@ def _receive(url: str) -> Iterator[tuple[bytes, int | None]]:
         raise InputError(f"the download ended after {done:,} of {total:,} bytes.")
 
 
-def _verify(archive: Archive, path: Path) -> None:
+def _verify(archive: ArchiveSpec, path: Path) -> None:
     with path.open("rb") as file:
         md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if md5 != archive.md5:

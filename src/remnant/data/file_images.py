@@ -14,10 +14,11 @@ from PIL import Image
 from torch import Tensor
 
 from remnant.data.decode import decode_file
-from remnant.images import ArrayImages, Images, resized_crop
+from remnant.images import ArrayImages, Images, resized_crops
 
-HELD_SIZE = 64  # px; larger images are decoded whenever they are read
-HELD_BYTES = 2 << 30  # a data set larger than this stays in its files at any size
+# What is small enough to be kept in memory, decoded; the rest is decoded whenever it is read.
+MAX_IN_MEMORY_SIZE = 64  # px, of an image
+MAX_IN_MEMORY_BYTES = 2 << 30  # of a data set
 _CHUNK = 1024  # images decoded at a time while a set is brought into memory
 
 
@@ -109,11 +110,7 @@ class ResizedImages:
         chosen = self.base.array[positions]
         if draws is None:
             return resize_images(chosen, self.size)
-        images = torch.empty(len(chosen), *self.shape, dtype=torch.uint8)
-        for index, draw in enumerate(draws.tolist()):
-            crop = resized_crop(chosen[index].numpy(), draw, (self.size, self.size))
-            images[index] = torch.from_numpy(np.array(crop))
-        return images
+        return resized_crops(chosen, draws, self.shape[:2])
 
     def select(self, positions: Tensor) -> ResizedImages:
         return ResizedImages(self.base.select(positions), self.size)
@@ -121,11 +118,13 @@ class ResizedImages:
 
 def settle(images: Images, size: int) -> Images:
     """Images of side `size`: in memory where small, else read from files or enlarged on demand."""
-    fits = size <= HELD_SIZE and len(images) * size * size * 3 <= HELD_BYTES
-    if isinstance(images, FileImages):
-        return _hold(images) if fits else images
-    assert isinstance(images, ArrayImages), "loaders give files or arrays"
-    if images.shape[:2] == (size, size):
+    num_bytes = len(images) * size * size * 3
+    fits = size <= MAX_IN_MEMORY_SIZE and num_bytes <= MAX_IN_MEMORY_BYTES
+    has_size = images.shape[:2] == (size, size)
+    if not isinstance(images, ArrayImages):
+        assert has_size, "a source gives arrays, or images of the size that it was opened with"
+        return _read_all(images) if fits else images
+    if has_size:
         return images
     return ArrayImages(resize_images(images.array, size)) if fits else ResizedImages(images, size)
 
@@ -140,9 +139,9 @@ def resize_images(images: Tensor, size: int) -> Tensor:
     return resized
 
 
-def _hold(images: FileImages) -> ArrayImages:
-    held = torch.empty(len(images), *images.shape, dtype=torch.uint8)
+def _read_all(images: Images) -> ArrayImages:
+    pixels = torch.empty(len(images), *images.shape, dtype=torch.uint8)
     for start in range(0, len(images), _CHUNK):
         positions = torch.arange(start, min(start + _CHUNK, len(images)))
-        held[positions] = images.read(positions)
-    return ArrayImages(held)
+        pixels[positions] = images.read(positions)
+    return ArrayImages(pixels)

@@ -1,7 +1,7 @@
 """Folders of class folders: the user's own images, and what ImageNet's layouts share with them.
 
 Files count as images by the ending of their name; hidden files, sub-folders and files with other
-endings are passed over. Classes and files are taken in the order of their names.
+endings are skipped. Classes and files are taken in the order of their names.
 """
 
 from __future__ import annotations
@@ -15,18 +15,46 @@ import torch
 
 from remnant.data.decode import ENDINGS
 from remnant.data.file_images import FileImages, PathTable
-from remnant.data.source import Source
+from remnant.data.spec import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    DatasetFacts,
+    DatasetSpec,
+    Source,
+)
 from remnant.errors import InputError
 from remnant.images import ImageSet
 from remnant.randomness import generator
 
 _TEST_RATIO = 0.2  # of a class, where the folder has no test images of its own
 
+FOLDER = DatasetSpec(
+    facts=DatasetFacts(
+        name="folder",
+        title="Folder of images",
+        num_classes=0,
+        image_size=224,
+        train_per_class=0,
+        test_per_class=0,
+        mean=IMAGENET_MEAN,
+        std=IMAGENET_STD,
+        default_num_tasks=1,
+        source="your own images",
+    ),
+    open=lambda config, size: open_folder(
+        Path(config.path or "").expanduser(), size, config.workers
+    ),
+    how_to_get='"folder" is your own images, so there is nothing to get. Set data.path.',
+    needs_path=True,
+)
+
 
 def open_folder(path: Path, size: int, workers: int) -> Source:
     """`train/<class>/*` with `test/<class>/*`, or `<class>/*` split per class by its name."""
     if not path.is_dir():
-        raise InputError(f"data.path must be a folder of images; {path} is none. Check the path.")
+        raise InputError(
+            f"data.path must be a folder of images; {path} is not a folder. Check the path."
+        )
     if (path / "train").is_dir() and subfolders(path / "train"):
         return _open_splits(path, size, workers)
     names = subfolders(path)
@@ -100,7 +128,14 @@ def evaluation_set(folder: Path, names: Sequence[str], size: int, workers: int) 
 def image_set(
     folder: Path, names: Sequence[str], size: int, workers: int, *, inner: str = ""
 ) -> ImageSet:
-    """The images of `folder/<name>/<inner>/*`, unopened; a label is the position of its name.
+    """The images that `list_images` finds, unopened, in its order."""
+    return file_set(*list_images(folder, names, inner=inner), size, workers)
+
+
+def list_images(
+    folder: Path, names: Sequence[str], *, inner: str = ""
+) -> tuple[PathTable, torch.Tensor]:
+    """Paths and labels of the images `folder/<name>/<inner>/*`; a label is a position in `names`.
 
     Raises:
         InputError: A class has no folder or no image.
@@ -113,15 +148,12 @@ def image_set(
         listed.extend(prefix + file for file in files)
         counts.append(len(files))
     labels = torch.from_numpy(np.repeat(np.arange(len(names), dtype=np.int64), counts))
-    return file_set(folder, listed, labels, size, workers)
+    return PathTable.build(folder, listed), labels
 
 
-def file_set(
-    folder: Path, names: Sequence[str], labels: torch.Tensor, size: int, workers: int
-) -> ImageSet:
-    """Files below `folder` as an unopened set; ids are positions in `names`."""
-    ids = torch.arange(len(names))
-    paths = PathTable.build(folder, names)
+def file_set(paths: PathTable, labels: torch.Tensor, size: int, workers: int) -> ImageSet:
+    """Files as an unopened set; ids are positions in `paths`."""
+    ids = torch.arange(len(paths))
     return ImageSet(FileImages(paths, ids, size, workers), labels, ids)
 
 

@@ -12,8 +12,18 @@ from pathlib import Path
 
 import torch
 
+from remnant.data.archive_members import ArchiveSpec, Member
+from remnant.data.file_images import PathTable
 from remnant.data.folder import file_set, image_set, subfolders
-from remnant.data.source import Source, missing
+from remnant.data.spec import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    DatasetFacts,
+    DatasetSpec,
+    Source,
+    data_root,
+    missing,
+)
 from remnant.errors import InputError
 from remnant.images import ImageSet
 
@@ -21,6 +31,74 @@ _WNID = re.compile(r"n\d{8}")
 # The first and the hundredth class of ILSVRC 2012: other folders are another subset.
 _SUBSET_ENDS = ("n01440764", "n01855672")
 _SUBSET_CLASSES = 100
+
+_MIB = 1 << 20
+_TINY_ARCHIVE = ArchiveSpec(
+    url="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+    md5="90528d7ca1a48142e341f4ef8d21d0de",
+    download_bytes=248_100_043,
+    folder="tiny-imagenet-200",
+    members=(
+        Member(r"train/(n\d{8})/images/\1_\d+\.JPEG", 100_000, _MIB),
+        Member(r"val/images/val_\d+\.JPEG", 10_000, _MIB),
+        Member(r"val/val_annotations\.txt", 1, 8 * _MIB),
+        Member(r"wnids\.txt", 1, _MIB),
+        Member(r"words\.txt", 0, 16 * _MIB),
+    ),
+)
+TINY_IMAGENET = DatasetSpec(
+    facts=DatasetFacts(
+        name="tiny-imagenet",
+        title="Tiny-ImageNet",
+        num_classes=200,
+        image_size=64,
+        train_per_class=500,
+        test_per_class=50,
+        mean=IMAGENET_MEAN,
+        std=IMAGENET_STD,
+        default_num_tasks=10,
+        source=_TINY_ARCHIVE.url,
+        download_bytes=_TINY_ARCHIVE.download_bytes,
+    ),
+    open=lambda config, size: open_tiny_imagenet(data_root(config.root), size, config.workers),
+    archive=_TINY_ARCHIVE,
+    has_exact_counts=True,
+)
+
+
+def _imagenet_spec(name: str, title: str, *, num_classes: int, train_per_class: int) -> DatasetSpec:
+    return DatasetSpec(
+        facts=DatasetFacts(
+            name=name,
+            title=title,
+            num_classes=num_classes,
+            image_size=224,
+            train_per_class=train_per_class,
+            test_per_class=50,
+            mean=IMAGENET_MEAN,
+            std=IMAGENET_STD,
+            default_order="seed-1993",
+            default_num_tasks=10,
+            source="https://image-net.org (needs an account)",
+        ),
+        open=lambda config, size: open_imagenet(
+            name, num_classes, data_root(config.root), size, config.workers
+        ),
+        how_to_get=(
+            f"{name} may not be downloaded without an account. Get ILSVRC 2012 from "
+            "https://image-net.org and put its images at {root}/imagenet/train/<wnid>/ and "
+            "{root}/imagenet/val/<wnid>/."
+        ),
+        marker="imagenet/train",
+    )
+
+
+IMAGENET_SUBSET = _imagenet_spec(
+    "imagenet-subset", "ImageNet-Subset", num_classes=100, train_per_class=1294
+)
+IMAGENET_FULL = _imagenet_spec(
+    "imagenet-full", "ImageNet-Full", num_classes=1000, train_per_class=1281
+)
 
 
 def open_imagenet(name: str, num_classes: int, root: Path, size: int, workers: int) -> Source:
@@ -51,7 +129,7 @@ def open_imagenet(name: str, num_classes: int, root: Path, size: int, workers: i
 
 def open_tiny_imagenet(root: Path, size: int, workers: int) -> Source:
     """Tiny-ImageNet's own folders under `<root>/tiny-imagenet-200`."""
-    folder = root / "tiny-imagenet-200"
+    folder = root / _TINY_ARCHIVE.folder
     if not (folder / "train").is_dir():
         raise missing("tiny-imagenet", folder / "train")
     wnids = _tiny_wnids(folder)
@@ -108,7 +186,8 @@ def _annotated(folder: Path, wnids: tuple[str, ...], size: int, workers: int) ->
             )
         names.append(f"images/{name}")
         labels.append(label_of[wnid])
-    return file_set(folder, names, torch.tensor(labels, dtype=torch.int64), size, workers)
+    paths = PathTable.build(folder, names)
+    return file_set(paths, torch.tensor(labels, dtype=torch.int64), size, workers)
 
 
 def _lines(path: Path) -> list[str]:

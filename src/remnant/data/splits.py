@@ -22,8 +22,8 @@ def first_per_class(images: ImageSet, count: int, class_names: Sequence[str]) ->
     for name, positions in _by_class(images, class_names):
         if len(positions) < count:
             raise InputError(
-                f'class "{name}" has {len(positions)} training images; data.images_per_class asks '
-                f"for {count}. Ask for at most {len(positions)}, or add images."
+                f'class "{name}" has {len(positions)} training images; data.images_per_class '
+                f"is {count}. Set it to at most {len(positions)}, or add images."
             )
         kept.append(positions[images.ids[positions].argsort()[:count]])
     return images.select(torch.cat(kept).sort().values)

@@ -1,7 +1,7 @@
 """An ImageSet, a class order and task sizes make a TaskStream: iterate to train, slice to test.
 
 Labels of a stream are positions in its class order: the first task learns labels 0, 1, and so on.
-Images are selected only when their task is asked for, so a run cannot touch those of later tasks.
+Images are selected only when their task is reached, so a run cannot touch those of later tasks.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 from torch import Tensor
 
 from remnant.data.class_orders import check_order_name, named_order
+from remnant.data.spec import DatasetFacts
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.settings import Settings
@@ -86,21 +87,19 @@ def resolve_order(config: StreamConfig, num_classes: int, default_order: str) ->
     return order[: config.num_classes]
 
 
-def resolve_tasks(
-    config: StreamConfig, num_classes: int, default_order: str, default_num_tasks: int
-) -> list[list[int]]:
+def resolve_tasks(config: StreamConfig, dataset: DatasetFacts) -> list[list[int]]:
     """Original class indices task by task; needs no data.
 
     Raises:
-        InputError: As `resolve_order`, or the classes cannot be split as asked.
+        InputError: As `resolve_order`, or the classes cannot be split as configured.
     """
-    order = resolve_order(config, num_classes, default_order)
+    order = resolve_order(config, dataset.num_classes, dataset.default_order)
     if config.task_classes is not None:
         sizes = [len(task) for task in config.task_classes]
     elif config.task_sizes is not None:
         sizes = list(config.task_sizes)
     else:
-        sizes = _equal_sizes(len(order), config.num_tasks or default_num_tasks)
+        sizes = _equal_sizes(len(order), config.num_tasks or dataset.default_num_tasks)
     if sum(sizes) != len(order):
         raise InputError(
             f"stream.task_sizes must add up to the {len(order)} classes of the stream; they add "
@@ -122,9 +121,14 @@ class TaskStream:
         """Labels and `class_names` go by original class index, as do the class lists in `tasks`.
 
         Raises:
-            InputError: A class of the stream has no training or no test image.
+            InputError: A class of the stream is not in the data, or has no image to train or test.
         """
         self.order = [index for task in tasks for index in task]  # original indices
+        if max(self.order) >= len(class_names):
+            raise InputError(
+                f"the stream has class {max(self.order)}; the data has {len(class_names)} classes, "
+                "counted from 0. Complete the data set, or set stream.order or stream.task_classes."
+            )
         self.task_sizes = [len(task) for task in tasks]
         self.class_names = [class_names[index] for index in self.order]  # in learning order
         self._starts = list(accumulate(self.task_sizes, initial=0))  # first label of each task

@@ -15,7 +15,7 @@ from pydantic import Field, SerializeAsAny, field_validator
 from torch import Tensor
 
 from remnant.config import RunConfig, override
-from remnant.data.facts import Channels
+from remnant.data.spec import Channels
 from remnant.errors import InputError, nearest
 from remnant.images import Images
 from remnant.memory import MemoryConfig

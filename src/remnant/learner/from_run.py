@@ -22,7 +22,7 @@ def read_run(folder: Path) -> Knowledge:
     if not is_finished(folder):
         raise InputError(f"{folder} must be a finished run; it is not. Finish it: remnant resume.")
     config, result = load_config(folder / CONFIG), read_result(folder)
-    facts, sizes = DATASETS[config.data.dataset], tuple(result.task_sizes)
+    facts, sizes = DATASETS[config.data.dataset].facts, tuple(result.task_sizes)
     settings = LearnerSettings(
         image_size=config.data.image_size or facts.image_size,
         mean=facts.mean,

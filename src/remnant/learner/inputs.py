@@ -22,8 +22,8 @@ from PIL import Image
 from torch import Tensor
 
 from remnant.data.decode import ENDINGS, FORMATS, decode_file, decode_stream, frame_picture
-from remnant.data.file_images import HELD_BYTES, FileImages, PathTable
-from remnant.data.folder import image_set, subfolders
+from remnant.data.file_images import MAX_IN_MEMORY_BYTES, FileImages, PathTable
+from remnant.data.folder import list_images, subfolders
 from remnant.errors import InputError
 from remnant.images import ArrayImages, Images
 
@@ -132,9 +132,8 @@ def _gather_path(path: Path) -> Given:
                 "neither folders nor images. Add them."
             )
         return Given(files, None)
-    found = image_set(path, names, size=8, workers=1)  # unopened, so the size is of no account
-    assert isinstance(found.images, FileImages), "a folder's images stay in their files"
-    return Given(found.images.paths, [_as_label(names[label]) for label in found.labels.tolist()])
+    paths, labels = list_images(path, names)
+    return Given(paths, [_as_label(names[label]) for label in labels.tolist()])
 
 
 def _as_label(label: Any) -> Label:
@@ -244,7 +243,7 @@ def read(given: Given, size: int) -> Images:
     Raises:
         InputError: An image does not decode.
     """
-    if len(given) * size * size * 3 > HELD_BYTES:
+    if len(given) * size * size * 3 > MAX_IN_MEMORY_BYTES:
         paths = [given.items[index] for index in range(len(given))]
         if all(isinstance(path, Path) for path in paths):
             table = PathTable.build(Path(), (str(path) for path in paths))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from remnant.config import RunConfig
-from remnant.data import facts as dataset_facts
+from remnant.data import describe_dataset
 from remnant.data.stream import resolve_tasks
 from remnant.methods import Method, build_method
 from remnant.planning.flops import predict_flops, train_flops
@@ -18,7 +18,7 @@ from remnant.training.task_loop import empty_tasks
 
 def estimate(config: RunConfig) -> dict[str, Any]:
     """Everything `remnant show` prints besides the config; needs no data."""
-    known = dataset_facts(config.data)
+    known = describe_dataset(config.data)
     shape = (known.image_size, known.image_size, known.channels)
     sizes = _task_sizes(config)
     method = build_method(config, shape, sizes)
@@ -65,7 +65,7 @@ def images_per_task(config: RunConfig) -> list[int]:
 
     Where classes differ in size, the mean stands for all; where exemplars do, they are left out.
     """
-    known = dataset_facts(config.data)
+    known = describe_dataset(config.data)
     shape = (known.image_size, known.image_size, known.channels)
     sizes, per_class = _task_sizes(config), known.train_per_class
     memory_plan = _memory_plan(config, shape, sizes, per_class)
@@ -81,11 +81,7 @@ def images_per_task(config: RunConfig) -> list[int]:
 
 
 def _task_sizes(config: RunConfig) -> list[int]:
-    known = dataset_facts(config.data)
-    tasks = resolve_tasks(
-        config.stream, known.num_classes, known.default_order, known.default_num_tasks
-    )
-    return [len(task) for task in tasks]
+    return [len(task) for task in resolve_tasks(config.stream, describe_dataset(config.data))]
 
 
 def _memory_plan(

@@ -18,8 +18,7 @@ import torch
 from remnant import metrics
 from remnant._version import __version__
 from remnant.config import RunConfig, load_config
-from remnant.data import facts as dataset_facts
-from remnant.data import load_dataset
+from remnant.data import describe_dataset, load_dataset
 from remnant.data.stream import TaskStream, resolve_tasks
 from remnant.errors import InputError
 from remnant.files import new_folder, only_writer, remove_temporary_files, write_json
@@ -107,10 +106,8 @@ def validate_run(config: RunConfig) -> None:
     Raises:
         InputError: Something does not fit.
     """
-    known = dataset_facts(config.data)
-    tasks = resolve_tasks(
-        config.stream, known.num_classes, known.default_order, known.default_num_tasks
-    )
+    known = describe_dataset(config.data)
+    tasks = resolve_tasks(config.stream, known)
     size = known.image_size
     with torch.device("meta"):
         build_method(config, (size, size, known.channels), [len(task) for task in tasks])
@@ -123,10 +120,8 @@ class Experiment:
         self._config = config
         self._folder = folder
         dataset = load_dataset(config.data)
-        known = dataset_facts(config.data)
-        tasks = resolve_tasks(
-            config.stream, len(dataset.class_names), known.default_order, known.default_num_tasks
-        )
+        known = describe_dataset(config.data)
+        tasks = resolve_tasks(config.stream, known)
         self._default_order = known.default_order
         self._stream = TaskStream(dataset.train, dataset.test, dataset.class_names, tasks)
         # Starts the other processes: only now, so that an error in the data is printed once.

@@ -62,7 +62,7 @@ def dataset_rows(rows: Rows) -> Rows:
 def _describe_source(row: dict[str, Any]) -> str:
     if row["download_bytes"]:
         return f"{row['download_bytes'] / (1 << 20):.0f} MiB download"
-    return "image-net.org" if "image-net.org" in row["source"] else row["source"]
+    return row["source"].removeprefix("https://").partition(" (")[0]
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:

@@ -1,5 +1,13 @@
 """uint8 batches to float views, for training and for testing, and back.
 
+Most augmentation happens here, on a batch of images of one size. The exception is the random
+resized crop of ImageNet (`train="resized-crop-flip"`): a crop of the original picture keeps detail
+that a crop of the resized one has lost, so it must happen while the picture is read.
+`AugmentConfig.crops_on_read` tells the feeder (`training/batches.py`), which draws four numbers per
+image and passes them to `Images.read(positions, draws)`; every kind of images, in memory, in files
+or in the replay memory, then crops as `images.crop_box` says. What arrives here is already cropped
+and resized, so that only the flip is left to do.
+
 Axes: B images, H height, W width, C channels, GH x GW patches of an image.
 """
 
@@ -20,7 +28,7 @@ from remnant.views.rand_augment import NUM_DRAWS, rand_augment
 class AugmentConfig(Settings):
     """How training images vary from one epoch to the next."""
 
-    # "resized-crop-flip" crops while the images are read, at their full size; see `crops_on_read`.
+    # "resized-crop-flip" crops while images are read, at their full size; see the docstring above.
     train: Literal["none", "flip", "crop", "crop-flip", "resized-crop-flip"] = "crop-flip"
     padding: int = Field(default=4, ge=0)  # pixels on each side, for "crop" and "crop-flip" alone
     # After that, two random changes of colour or shape: rand-m9-mstd0.5-inc1.
@@ -28,7 +36,7 @@ class AugmentConfig(Settings):
 
     @property
     def crops_on_read(self) -> bool:
-        """Training images want `draws` in `Images.read`; those known in part must go without."""
+        """Training images are read with `draws`, except those of which only some patches count."""
         return self.train == "resized-crop-flip"
 
     @property
@@ -81,7 +89,7 @@ def _vary(
     config: AugmentConfig,
     mean: Sequence[float],
 ) -> Tensor:
-    """Whole images after RandAugment, where that is asked for; the others as they are."""
+    """Whole images after RandAugment, where the config says so; the others unchanged."""
     if not config.rand_augment:
         return planes
     varied = rand_augment(planes, draws[:, 3:], 255 * torch.tensor(mean))
@@ -104,7 +112,7 @@ def to_images(views: Tensor, mean: Sequence[float], std: Sequence[float]) -> Ten
 
 
 def _crop_and_flip(planes: Tensor, offsets: Tensor, is_flipped: Tensor, padding: int) -> Tensor:
-    """Crops of the zero-padded planes at `offsets`, then mirrored where asked: [B, C, H, W].
+    """Crops of the zero-padded planes at `offsets`, then mirrored where flipped: [B, C, H, W].
 
     Both moves are one `gather` over flat pixel numbers, while the pixels are still bytes: several
     times faster than advanced indexing.
