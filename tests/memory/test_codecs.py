@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from remnant.memory import (
     build_codec,
     count_visible,
 )
-from remnant.memory.codecs.jpeg_xl import JpegXlConfig
 from remnant.randomness import generator
 from tests.support.all_codecs import ALL, EXACT, LOSSY, PARTIAL, make_codec
 from tests.support.strategies import images, pixels, smooth
@@ -75,12 +73,6 @@ def test_a_codec_is_rebuilt_from_its_config(choice: dict[str, Any]) -> None:
     assert again.config == codec.config
     image = smooth((16, 16, 3), 3)
     assert again.encode(image, generator(1)) == codec.encode(image, generator(1))
-
-
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "imagecodecs", None)
-    with pytest.raises(InputError, match=r"pip install \"remnant\[codecs\]\""):
-        build_codec(JpegXlConfig(), (8, 8, 3))
 
 
 @given(images())

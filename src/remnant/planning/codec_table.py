@@ -32,7 +32,6 @@ TRIED: dict[str, tuple[dict[str, Any], ...]] = {
         for quality in (50, 75, 90)
     ),
     "transform": tuple({"quality": quality} for quality in (50, 75, 90)),
-    "jpeg-xl": (*({"quality": quality} for quality in (50, 75, 90)), {"lossless": True}),
 }
 
 

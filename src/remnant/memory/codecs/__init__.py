@@ -17,7 +17,6 @@ from remnant.memory.codecs.codec import Codec, Exemplar
 from remnant.memory.codecs.coded_patches import CodedPatchCodec, CodedPatchesConfig
 from remnant.memory.codecs.downscaled import DownscaledCodec, DownscaledConfig
 from remnant.memory.codecs.jpeg import JpegCodec, JpegConfig
-from remnant.memory.codecs.jpeg_xl import JpegXlCodec, JpegXlConfig
 from remnant.memory.codecs.patches import PatchCodec, PatchesConfig
 from remnant.memory.codecs.transform.transform_codec import TransformCodec, TransformConfig
 from remnant.memory.codecs.webp import WebpCodec, WebpConfig
@@ -59,7 +58,6 @@ CODECS: dict[str, CodecEntry] = {
     "webp": CodecEntry(WebpConfig, WebpCodec),
     "downscaled": CodecEntry(DownscaledConfig, DownscaledCodec),
     "coded-patches": CodecEntry(CodedPatchesConfig, CodedPatchCodec),
-    "jpeg-xl": CodecEntry(JpegXlConfig, JpegXlCodec),
 }
 
 
@@ -76,7 +74,6 @@ if TYPE_CHECKING:
         | WebpConfig
         | DownscaledConfig
         | CodedPatchesConfig
-        | JpegXlConfig
     )
 else:  # every config of the table, told apart by its name; the bare name stands for its defaults
     CodecConfig = Annotated[
