@@ -1,4 +1,4 @@
-"""Runs whose memory lowers its quality on the way, or is too large to be held decoded."""
+"""Runs whose memory is too large to be held decoded."""
 
 from __future__ import annotations
 
@@ -6,38 +6,15 @@ from pathlib import Path
 
 import pytest
 from kills import differences
-from test_methods import InterruptEachPhase, Interrupted, hurry, tiny_config
+from test_methods import hurry, tiny_config
 
-from remnant.config import RunConfig
-from remnant.memory import Memory, MemoryConfig, replay
-from remnant.runs.experiment import resume, run
+from remnant.memory import replay
+from remnant.runs.experiment import run
 
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
-
-
-def recoding() -> RunConfig:
-    codec = {"name": "webp", "quality": 90}
-    memory = MemoryConfig.model_validate({"budget": "6KB", "codec": codec, "when_full": "recode"})
-    return tiny_config("er").model_copy(update={"memory": memory})
-
-
-@pytest.mark.slow
-def test_a_run_whose_memory_lowers_its_quality_resumes_exactly(tmp_path: Path) -> None:
-    config = recoding()
-    run(config, tmp_path / "whole")
-    memory = Memory.load(tmp_path / "whole" / "memory.safetensors")
-    assert memory.config == config.memory
-    assert memory.codec.config.quality < 90
-    watcher = InterruptEachPhase(1)
-    with pytest.raises(Interrupted):
-        run(config, tmp_path / "cut", watchers=(watcher,))
-    with pytest.raises(Interrupted):
-        resume(tmp_path / "cut", watchers=(watcher,))
-    resume(tmp_path / "cut")
-    assert differences(tmp_path / "whole", tmp_path / "cut") == []
 
 
 @pytest.mark.slow

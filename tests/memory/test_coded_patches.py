@@ -109,17 +109,6 @@ def test_a_mosaic_of_any_number_of_patches_comes_apart_again(count: int, side: i
     assert mosaic.rows * mosaic.columns - count < mosaic.columns
 
 
-def test_storing_again_keeps_the_same_patches() -> None:
-    codec = CodedPatchCodec(CodedPatchesConfig(quality=90), SHAPE)
-    exemplar = codec.encode(smooth(SHAPE, 3), generator(4))
-    weaker = codec.weaker()
-    assert weaker is not None
-    recoded = weaker.recode(exemplar, codec)
-    assert recoded.positions == exemplar.positions
-    assert len(recoded.payload) < len(exemplar.payload)
-    assert np.array_equal(weaker.decode(recoded)[1], codec.decode(exemplar)[1])
-
-
 @pytest.mark.parametrize("positions", [b"", b"\0", b"\0\0\0"])
 def test_positions_of_another_length_are_refused(positions: bytes) -> None:
     codec = CodedPatchCodec(CodedPatchesConfig(), SHAPE)

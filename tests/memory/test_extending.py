@@ -101,7 +101,7 @@ def test_no_sequence_of_extensions_exceeds_the_budget(
 ) -> None:
     values = config.model_dump()
     if is_coded:
-        values |= {"codec": codec, "budget": "3000B", "when_full": "drop"}
+        values |= {"codec": codec, "budget": "3000B"}
     memory = Memory(MemoryConfig.model_validate(values), SHAPE, 0, num_classes=3)
     memory.expect(3)
     for label in range(3):

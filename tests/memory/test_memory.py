@@ -191,8 +191,8 @@ def test_shrinking_keeps_the_best_ranked() -> None:
     memory = Memory(MemoryConfig(budget="9images"), SMALL, seed=0)
     memory.add_class(0, "one", some_images(9))
     before = memory.exemplars(0)
-    for num_classes, count in ((2, 4), (4, 2), (9, 1)):
-        memory.fit_to(num_classes)
+    for label, count in ((1, 4), (2, 3), (3, 2), (4, 1)):
+        memory.add_class(label, str(label), some_images(9))
         assert memory.exemplars(0) == before[:count]
 
 
@@ -219,10 +219,6 @@ def test_payloads_of_varying_length_pay_for_their_lengths() -> None:
     assert replay.images.read(torch.tensor([7]))[0].unique().tolist() == [7]
     (row,) = plan_memory(memory.config, SMALL, [1])
     assert row["exemplars_per_class"] is row["total_bytes"] is None
-    (row,) = plan_memory(memory.config, SMALL, [1], average_bytes=size + 2.5)
-    assert (row["exemplars_per_class"], row["total_bytes"]) == (9, int(9 * (size + 2.5)))
-    with pytest.raises(InputError, match="on average"):
-        plan_memory(memory.config, SMALL, [1], average_bytes=11 * (size + 2))
 
 
 @pytest.mark.usefixtures("deflate")
@@ -241,7 +237,7 @@ def test_a_class_fills_its_share_or_runs_out_of_images(
     config: MemoryConfig, counts: list[int]
 ) -> None:
     memory = Memory(config, SMALL, seed=0)
-    memory.fit_to(len(counts))
+    memory.expect(len(counts))
     for label, count in enumerate(counts):
         room = memory.room() or 0
         assert room >= (memory.capacity(len(counts)) or 0)

@@ -20,14 +20,14 @@ from tests.support.strategies import memory_configs, pixels
 SMALL = (8, 8, 3)
 PATCHES = MemoryConfig(codec=PatchesConfig(patch_size=2), budget="3images/class")
 JPEG = MemoryConfig.model_validate({"codec": "jpeg", "budget": "9images/class"})
-WEBP = MemoryConfig.model_validate({"codec": "webp", "budget": "1KB", "when_full": "recode"})
+WEBP = MemoryConfig.model_validate({"codec": "webp", "budget": "1KB"})
 CODED = MemoryConfig.model_validate({"codec": "coded-patches", "budget": "3images"})
 ALL = {"patches": PATCHES, "jpeg": JPEG, "webp": WEBP, "coded-patches": CODED}
 
 
 def filled(config: MemoryConfig = PATCHES, num_classes: int = 2, seed: int = 0) -> Memory:
     memory = Memory(config, SMALL, seed)
-    memory.fit_to(num_classes)
+    memory.expect(num_classes)
     for label in range(num_classes):
         memory.add_class(label, f"class {label}", [pixels(SMALL, 9 * label + i) for i in range(3)])
     return memory
@@ -147,14 +147,21 @@ def test_a_changed_byte_is_found_under_any_codec(
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A file of each kind; that of WebP holds a memory whose quality was lowered."""
+    """A file of each kind."""
     folder = tmp_path_factory.mktemp("memories")
     for name, config in ALL.items():
-        memory = filled(config)
-        memory.fit_to(4)
-        memory.save(folder / name)
-    assert Memory.load(folder / "webp").codec.config != WEBP.codec
+        filled(config).save(folder / name)
     return {name: folder / name for name in ALL}
+
+
+def test_a_memory_whose_quality_was_lowered_opens_with_the_codec_it_holds() -> None:
+    """Quality could once give way before exemplars did; the header then names two codecs."""
+    memory = filled(WEBP)
+    arrays, metadata = memory.state_arrays()
+    held = metadata["config"]["codec"]
+    old = metadata["config"] | {"codec": held | {"quality": 95}, "when_full": "recode"}
+    again = Memory.from_arrays(arrays, metadata | {"config": old, "codec": held})
+    assert again.digest() == memory.digest()
 
 
 def test_a_missing_or_shortened_file_is_refused(tmp_path: Path) -> None:

@@ -115,44 +115,6 @@ def test_rates_that_contradict_each_other_are_refused(choice: dict[str, Any], me
         codec_config(**choice)
 
 
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"name": "webp", "quality": 40},
-        {"name": "jpeg", "target_bytes": 120},
-        {"name": "coded-patches", "target_psnr": 28},
-        {"name": "downscaled", "through": "webp"},
-    ],
-    ids=str,
-)
-def test_weaker_codecs_take_fewer_bytes_until_there_is_none(choice: dict[str, Any]) -> None:
-    codec = build_codec(codec_config(**choice), SHAPE)
-    exemplar = codec.encode(smooth(SHAPE, 4), generator(0))
-    sizes = [len(exemplar.payload)]
-    while (weaker := codec.weaker()) is not None:
-        recoded = weaker.recode(exemplar, codec)
-        assert recoded.positions == exemplar.positions
-        codec, exemplar = weaker, recoded
-        codec.check(exemplar)
-        sizes.append(len(exemplar.payload))
-    assert 3 < len(sizes) < 20
-    assert sizes[-1] < sizes[0]
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"name": "raw"},
-        {"name": "patches"},
-        {"name": "webp", "lossless": True},
-        {"name": "downscaled"},
-    ],
-    ids=str,
-)
-def test_codecs_that_lose_nothing_have_no_weaker_form(choice: dict[str, Any]) -> None:
-    assert build_codec(codec_config(**choice), SHAPE).weaker() is None
-
-
 def test_noise_and_smooth_images_differ_in_size() -> None:
     """The pictures of this file are worth coding, or targets would mean nothing."""
     noisy, _ = sizes_and_scores(pixels(SHAPE, 0), name="webp")

@@ -65,9 +65,9 @@ class MemoryConfig(Settings):
     codec: CodecConfig = RawConfig()
     selection: Literal["herding", "random"] = "herding"
     count_overhead: bool = True  # False: patch positions and lengths are free, as in the paper
-    # What gives way when the classes of a total budget must move together: the worst ranked
-    # exemplars, or first the quality of all, stored again from what is stored.
-    when_full: Literal["drop", "recode"] = "drop"
+    # The worst ranked exemplars go; there is no other choice any more. The field stays because it
+    # is in every memory file, and equal memories must give equal bytes.
+    when_full: Literal["drop"] = "drop"
 
     @field_validator("budget", mode="before")
     @classmethod

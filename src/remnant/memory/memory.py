@@ -15,7 +15,7 @@ from remnant.errors import InputError
 from remnant.images import ImageSet
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.codecs import build_codec
-from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.memory.codecs.codec import Exemplar
 from remnant.memory.memory_file import (
     KIND,
     VERSION,
@@ -40,8 +40,7 @@ class Memory:
     share leaves the rest to the others, and what must go, goes from the largest.
 
     Raises:
-        InputError: The budget cannot hold one exemplar, the codec does not suit the images, or
-            quality is to give way where it cannot.
+        InputError: The budget cannot hold one exemplar, or the codec does not suit the images.
     """
 
     def __init__(
@@ -54,13 +53,12 @@ class Memory:
         self.config = config
         self.image_shape = image_shape
         self.seed = seed
-        self.codec = build_codec(config.codec, image_shape)  # in force; `recode` makes it weaker
+        self.codec = build_codec(config.codec, image_shape)
         self.budget = parse_budget(config.budget, self.codec.image_bytes)
         self._packing = Packing(self.budget, config.count_overhead)
         self.num_seen_classes = 0  # never less than the classes stored
         self._classes: dict[int, StoredClass] = {}
-        self._check_when_full()
-        self._require_room(num_classes)
+        self._packing.require_room(self.codec, num_classes)
 
     # ------------------------------------------------------------------------------------- sizes
 
@@ -107,7 +105,7 @@ class Memory:
         size = self.counted_exemplar_bytes
         if size is None:
             return None
-        others = {key: stored for key, stored in self._classes.items() if key != label}
+        others = self._others(label)
         num_sharing = max(self.num_seen_classes, len(others) + 1)
         return self._packing.share(self.codec, others, num_sharing) // size
 
@@ -121,13 +119,14 @@ class Memory:
         """Say how many classes will share the memory once the next ones are added.
 
         Nothing is dropped before it must be: `add_class` cuts the largest by what it needs, so
-        that a class of few images costs the others no more than it takes. With `recode` the
-        quality of all falls here, as if every class to come needed its whole share.
+        that a class of few images costs the others no more than it takes.
 
         Raises:
             InputError: A share cannot hold one exemplar.
         """
-        self._commit(*self._weakened(num_seen_classes), num_seen_classes)
+        assert num_seen_classes >= len(self._classes), "the classes stored have been seen"
+        self._packing.require_room(self.codec, num_seen_classes)
+        self.num_seen_classes = num_seen_classes
 
     def require_room_for(self, images: Iterable[np.ndarray | Tensor], num_classes: int) -> None:
         """Refuse a budget too small for the smallest of these images, once for each class.
@@ -138,20 +137,9 @@ class Memory:
         Raises:
             InputError: The message names a budget that works.
         """
-        weakest = self._weakest()
-        exemplars = self._encoded(weakest, 0, images)
-        size = min(self._packing.counted(weakest, [exemplar]) for exemplar in exemplars)
-        self._packing.require_room(weakest, num_classes, size)
-
-    def fit_to(self, num_seen_classes: int) -> None:
-        """Make room for classes to come: every class keeps as many of its best as its share holds.
-
-        Raises:
-            InputError: A share cannot hold one exemplar.
-        """
-        codec, classes = self._weakened(num_seen_classes)
-        kept = self._packing.trim(codec, classes, num_seen_classes)
-        self._commit(codec, kept, num_seen_classes)
+        exemplars = self._encoded(0, images)
+        size = min(self._packing.counted(self.codec, [exemplar]) for exemplar in exemplars)
+        self._packing.require_room(self.codec, num_classes, size)
 
     def add_class(self, label: int, name: str, images: Iterable[np.ndarray | Tensor]) -> int:
         """Store a new class, at the cost of the largest; returns how many exemplars it has.
@@ -170,16 +158,15 @@ class Memory:
                 "that has it first."
             )
         _check_name(name)
-        num_sharing = self._num_sharing
-        codec, classes = self._weakened(num_sharing)
-        share = self._packing.share(codec, classes, num_sharing)
-        encoded = self._encoded(codec, label, images)
-        exemplars = self._packing.best(codec, name, encoded, share)
+        num_sharing = max(self.num_seen_classes, len(self._classes) + 1)
+        self._packing.require_room(self.codec, num_sharing)
+        share = self._packing.share(self.codec, self._classes, num_sharing)
+        exemplars = self._packing.best(self.codec, name, self._encoded(label, images), share)
         if not exemplars:
             raise InputError(f"class {name!r} must have at least one image; it has none.")
-        classes[label] = StoredClass(name, exemplars)
-        kept = self._packing.trim(codec, classes, len(classes))
-        self._commit(codec, kept, num_sharing)  # only now: a class that fails changes nothing
+        classes = self._classes | {label: StoredClass(name, exemplars)}
+        kept = self._packing.trim(self.codec, classes, len(classes))
+        self._commit(kept, num_sharing)  # only now: a class that fails changes nothing
         return len(exemplars)
 
     def extend_class(self, label: int, images: Iterable[np.ndarray | Tensor]) -> int:
@@ -197,15 +184,13 @@ class Memory:
             InputError: The class is not stored, or an image is of another shape.
         """
         stored = self._stored(label)
-        num_seen = self.num_seen_classes
-        codec, classes = self._weakened(num_seen)
-        old = classes.pop(label).exemplars
-        new = self._encoded(codec, label, images, first_rank=len(old))
-        share = self._packing.share(codec, classes, num_seen)
-        merged = self._packing.best(codec, stored.name, take_turns(old, new), share)
-        classes[label] = StoredClass(stored.name, merged)
-        kept = self._packing.trim(codec, classes, len(classes))
-        self._commit(codec, kept, num_seen)
+        old, others = stored.exemplars, self._others(label)
+        new = self._encoded(label, images, first_rank=len(old))
+        share = self._packing.share(self.codec, others, self.num_seen_classes)
+        merged = self._packing.best(self.codec, stored.name, take_turns(old, new), share)
+        classes = others | {label: StoredClass(stored.name, merged)}
+        kept = self._packing.trim(self.codec, classes, len(classes))
+        self._commit(kept, self.num_seen_classes)
         return len(kept[label].exemplars)
 
     def remove_class(self, label: int) -> None:
@@ -222,9 +207,8 @@ class Memory:
             raise InputError(
                 f"the memory has seen classes 0 to {self.num_seen_classes - 1}; got {label}."
             )
-        self._classes = {
-            key - (key > label): stored for key, stored in self._classes.items() if key != label
-        }
+        others = self._others(label)
+        self._classes = {key - (key > label): stored for key, stored in others.items()}
         self.num_seen_classes -= 1
 
     def remove_exemplar(self, label: int, rank: int) -> None:
@@ -272,14 +256,14 @@ class Memory:
         Raises:
             InputError: The contents are impossible; the message begins with `source`.
         """
-        header, codec, classes = unpack(arrays, metadata, source)
+        header, classes = unpack(arrays, metadata, source)
         memory = cls(header.config, header.image_shape, header.seed)
-        overflow = memory._packing.overflow(codec, classes)
+        overflow = memory._packing.overflow(memory.codec, classes)
         if overflow is not None:
             raise InputError(
                 f"{source} does not hold a usable memory: {overflow}. Restore it from a copy."
             )
-        memory._commit(codec, classes, header.num_seen_classes)
+        memory._commit(classes, header.num_seen_classes)
         return memory
 
     def digest(self) -> str:
@@ -310,7 +294,6 @@ class Memory:
             seed=self.seed,
             num_seen_classes=self.num_seen_classes,
             names=tuple(self.class_names),
-            codec=None if self.codec.config == self.config.codec else self.codec.config,
         )
 
     def _stored(self, label: int) -> StoredClass:
@@ -327,61 +310,23 @@ class Memory:
             )
         return array
 
-    @property
-    def _num_sharing(self) -> int:
-        """Classes that share the memory when one more is added."""
-        return max(self.num_seen_classes, len(self._classes) + 1)
+    def _others(self, label: int | None) -> dict[int, StoredClass]:
+        return {key: stored for key, stored in self._classes.items() if key != label}
 
-    def _weakened(self, num_classes: int) -> tuple[Codec, dict[int, StoredClass]]:
-        """Codec and classes after quality has given way as far as the config lets it."""
-        assert num_classes >= len(self._classes), "the classes stored have been seen"
-        self._require_room(num_classes)
-        if self.config.when_full == "drop":
-            return self.codec, dict(self._classes)
-        return self._packing.weaken(self.codec, self._classes, num_classes)
-
-    def _commit(self, codec: Codec, classes: dict[int, StoredClass], num_seen: int) -> None:
+    def _commit(self, classes: dict[int, StoredClass], num_seen: int) -> None:
         assert len(classes) <= num_seen, "more classes stored than seen"
-        overflow = self._packing.overflow(codec, classes)
+        overflow = self._packing.overflow(self.codec, classes)
         assert overflow is None, overflow
-        self.codec, self._classes, self.num_seen_classes = codec, classes, num_seen
+        self._classes, self.num_seen_classes = classes, num_seen
 
     def _encoded(
-        self,
-        codec: Codec,
-        label: int,
-        images: Iterable[np.ndarray | Tensor],
-        first_rank: int = 0,
+        self, label: int, images: Iterable[np.ndarray | Tensor], first_rank: int = 0
     ) -> Iterator[Exemplar]:
         for rank, image in enumerate(images, start=first_rank):
             draw = generator(self.seed, "patches", label, rank)
-            exemplar = codec.encode(self._checked(image), draw)
-            codec.check(exemplar)
+            exemplar = self.codec.encode(self._checked(image), draw)
+            self.codec.check(exemplar)
             yield exemplar
-
-    def _check_when_full(self) -> None:
-        if self.config.when_full == "drop":
-            return
-        if self.budget.per_class:
-            raise InputError(
-                'memory.when_full="recode" needs a budget for all classes together: a share per '
-                f"class never shrinks; got {self.config.budget!r}. Write a total, such as "
-                '"2MiB", or leave memory.when_full as it is.'
-            )
-        if self.codec.weaker() is None:
-            raise InputError(
-                'memory.when_full="recode" needs a codec whose quality can be lowered; '
-                f"{self.config.codec.name!r} as it is set has no weaker form. Choose another "
-                "memory.codec or a higher quality, or leave memory.when_full as it is."
-            )
-
-    def _require_room(self, num_classes: int) -> None:
-        self._packing.require_room(self._weakest(), num_classes)
-
-    def _weakest(self) -> Codec:
-        forms = self.codec.weaker_forms() if self.config.when_full == "recode" else ()
-        *_, weakest = (self.codec, *forms)
-        return weakest
 
 
 def take_turns(first: Iterable[ItemT], second: Iterable[ItemT]) -> Iterator[ItemT]:

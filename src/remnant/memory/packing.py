@@ -114,27 +114,6 @@ class Packing:
             for label, one in classes.items()
         }
 
-    def weaken(
-        self, codec: Codec, classes: Classes, num_classes: int
-    ) -> tuple[Codec, dict[int, StoredClass]]:
-        """The first weaker codec under which no class exceeds its share, or else the weakest.
-
-        Every step starts from what is stored now, so that one change of codec costs one
-        generation of loss, however many steps of quality it takes.
-        """
-        chosen, kept = codec, dict(classes)
-        for weaker in codec.weaker_forms():
-            if self._holds(chosen, kept, num_classes):
-                break
-            chosen, kept = weaker, _recode(classes, codec, weaker)
-        return chosen, kept
-
-    def _holds(self, codec: Codec, classes: Classes, num_classes: int) -> bool:
-        share = self.share(codec, classes, num_classes)
-        if (self.size(codec) or 0) > share:
-            return False
-        return all(self.counted(codec, one.exemplars) <= share for one in classes.values())
-
 
 def water_level(sizes: Iterable[int], num_to_come: int, total: int, step: int) -> int:
     """Bytes that no class may exceed so that all of `sizes`, and those to come, fit in `total`.
@@ -151,13 +130,3 @@ def water_level(sizes: Iterable[int], num_to_come: int, total: int, step: int) -
             return rest // num_sharing
         rest -= size
     return rest // num_to_come if num_to_come else total
-
-
-def _recode(classes: Classes, source: Codec, target: Codec) -> dict[int, StoredClass]:
-    recoded: dict[int, StoredClass] = {}
-    for label, stored in classes.items():
-        exemplars = tuple(target.recode(exemplar, source) for exemplar in stored.exemplars)
-        for exemplar in exemplars:
-            target.check(exemplar)
-        recoded[label] = StoredClass(stored.name, exemplars)
-    return recoded

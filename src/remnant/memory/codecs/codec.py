@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ from remnant.settings import Settings
 
 MAX_SIDE = 16_384  # pixels; no codec in use can store a longer side
 MAX_PIXELS = 1 << 26  # bounds what a hostile file can make a decoder allocate for one image
-MAX_WEAKER_STEPS = 256  # no setting, however absurd, makes a search for a weaker codec endless
 
 
 @dataclass(frozen=True)
@@ -92,29 +91,6 @@ class Codec(ABC):
             InputError: No image can have given these bytes.
         """
         return self.decode(exemplar)[1]
-
-    def weaker(self) -> Codec | None:
-        """The same codec one step of quality lower; None where there is no such thing."""
-        return None
-
-    def weaker_forms(self) -> Iterator[Codec]:
-        """This codec made weaker, step after step."""
-        codec = self.weaker()
-        for _ in range(MAX_WEAKER_STEPS):
-            if codec is None:
-                return
-            yield codec
-            codec = codec.weaker()
-
-    def recode(self, exemplar: Exemplar, source: Codec) -> Exemplar:
-        """Store again what `source` stored; the original is gone, so losses add up.
-
-        Draws nothing: whole images go through `encode`, which leaves nothing out of them. A codec
-        of partial images overrides this and keeps the patches that it has.
-        """
-        image, is_known = source.decode(exemplar)
-        assert is_known is None, "a codec of partial images says how it stores them again"
-        return self.encode(image, torch.Generator())
 
     def check(self, exemplar: Exemplar) -> None:
         """Refuse what `encode` cannot have made.

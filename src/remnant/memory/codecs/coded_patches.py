@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isqrt
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 import torch
 
-from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.memory.codecs.codec import Exemplar
 from remnant.memory.codecs.formats import FormatName, build_mosaic_coder
 from remnant.memory.codecs.patches import MaskConfig, PartialCodec
 from remnant.memory.codecs.picture_codec import RatedCoder, Shape
@@ -50,16 +50,6 @@ class CodedPatchCodec(PartialCodec[CodedPatchesConfig]):
         positions = self._draw(generator)
         stored = self.patches.patchify(image)[self.find_known(positions)]
         return Exemplar(self.coder.encode(self.mosaic.lay(stored)), positions)
-
-    def recode(self, exemplar: Exemplar, source: Codec) -> Exemplar:
-        """See `Codec.recode`; the positions stay what they were."""
-        assert isinstance(source, CodedPatchCodec), "codecs of one kind differ in their rate"
-        stored = source.decode_patches(exemplar.payload)
-        return Exemplar(self.coder.encode(self.mosaic.lay(stored)), exemplar.positions)
-
-    def weaker(self) -> Self | None:
-        config = self.config.weaker()
-        return None if config is None else type(self)(config, self.image_shape)
 
     def find_known(self, positions: bytes) -> np.ndarray:
         if self.config.positions == "bitmap":

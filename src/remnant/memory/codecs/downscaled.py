@@ -10,7 +10,7 @@ from PIL import Image
 from pydantic import Field
 
 from remnant.errors import InputError
-from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.memory.codecs.codec import Exemplar
 from remnant.memory.codecs.formats import FORMATS, FormatName
 from remnant.memory.codecs.picture_codec import Coder, PictureCodec, Shape
 from remnant.memory.codecs.pillow_io import as_picture, as_pixels
@@ -58,11 +58,6 @@ class DownscaledCodec(PictureCodec[DownscaledConfig]):
 
     def restore(self, picture: np.ndarray) -> np.ndarray:
         return _resize(picture, self.image_shape, Image.Resampling.BICUBIC)
-
-    def recode(self, exemplar: Exemplar, source: Codec) -> Exemplar:
-        """See `Codec.recode`; what is stored is not scaled again."""
-        assert isinstance(source, DownscaledCodec), "codecs of one kind differ in their rate"
-        return Exemplar(self.coder.encode(source.coder.decode(exemplar.payload)))
 
 
 class RawCoder(Coder):

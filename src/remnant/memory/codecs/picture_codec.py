@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -143,10 +143,6 @@ class PictureCodec(Codec, Generic[ConfigT]):
     def restore(self, picture: np.ndarray) -> np.ndarray:
         """The image of which the coder got `picture`."""
         return picture
-
-    def weaker(self) -> Self | None:
-        config = self.config.weaker()
-        return None if config is None else type(self)(config, self.image_shape)
 
 
 def pack_number(number: int) -> bytes:
