@@ -23,6 +23,6 @@ def test_a_memory_that_is_decoded_as_it_is_read_gives_the_same_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tiny_config(name), tmp_path / "held")
-    monkeypatch.setattr(replay, "HELD_BYTES", 0)
+    monkeypatch.setattr(replay, "MAX_DECODED_BYTES", 0)
     run(tiny_config(name), tmp_path / "read")
     assert differences(tmp_path / "held", tmp_path / "read") == []

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remnant.errors import InputError
+from remnant.images import count_visible
 from remnant.memory import (
     Exemplar,
     PatchCodec,
@@ -15,7 +16,6 @@ from remnant.memory import (
     RawCodec,
     RawConfig,
     build_codec,
-    count_visible,
 )
 from remnant.randomness import generator
 from tests.support.all_codecs import ALL, EXACT, LOSSY, PARTIAL, make_codec
@@ -140,14 +140,6 @@ def test_an_exemplar_takes_the_bytes_of_the_specification(
     exemplar = codec.encode(pixels(shape, 0), generator(0))
     assert (len(exemplar.payload), len(exemplar.positions)) == (payload, positions)
     assert (codec.payload_bytes, codec.position_bytes) == (payload, positions)
-
-
-@pytest.mark.parametrize(
-    ("patches", "ratio", "visible"),
-    [(25, 0.8, 5), (64, 0.75, 16), (196, 0.75, 49), (10, 0.9, 1), (10, 0.1, 9), (7, 0.0, 7)],
-)
-def test_visible_patches_are_counted_in_decimals(patches: int, ratio: float, visible: int) -> None:
-    assert count_visible(patches, ratio) == visible
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from remnant.errors import InputError
-from remnant.memory import Exemplar, count_visible
+from remnant.images import count_visible, patches_to_pixels
+from remnant.memory import Exemplar
 from remnant.memory.codecs.coded_patches import (
     CodedPatchCodec,
     CodedPatchesConfig,
@@ -91,7 +92,7 @@ def test_patches_return_to_where_they_were(
     assert is_known is not None
     assert np.array_equal(is_known, codec.known_patches(exemplar))
     assert is_known.sum() == count_visible(num_patches, mask_ratio)
-    is_stored = is_known.repeat(2, axis=0).repeat(2, axis=1)
+    is_stored = patches_to_pixels(is_known, image.shape[:2])
     assert not decoded[~is_stored].any()
     error = np.abs(decoded[is_stored].astype(int) - plain[is_stored])
     assert error.mean() < 8

@@ -27,7 +27,7 @@ def filled(config: MemoryConfig) -> Memory:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every memory counts as too large to be held decoded, every image as worth a thread."""
-    monkeypatch.setattr(replay, "HELD_BYTES", 0)
+    monkeypatch.setattr(replay, "MAX_DECODED_BYTES", 0)
     monkeypatch.setattr(replay, "_THREADED_BYTES", 0)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from remnant.errors import InputError
+from remnant.images import patches_to_pixels
 from remnant.memory import CODECS, Codec, CodecConfig, Memory, MemoryConfig
 
 SHAPE = (8, 8, 3)
@@ -35,8 +36,7 @@ def rank_in(codec: Codec, memory: Memory, label: int) -> list[int]:
     for exemplar in memory.exemplars(label):
         image, known = codec.decode(exemplar)
         if known is not None:
-            patch = SHAPE[0] // known.shape[0]
-            image = image[known.repeat(patch, axis=0).repeat(patch, axis=1)]
+            image = image[patches_to_pixels(known, SHAPE[:2])]
         ranks.append(round((float(image.mean()) - 20) / 25))
     return ranks
 

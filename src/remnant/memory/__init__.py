@@ -5,7 +5,7 @@ from __future__ import annotations
 from remnant.memory.budget import Budget, MemoryConfig, parse_budget
 from remnant.memory.codecs import CODECS, CodecConfig, RawCodec, RawConfig, build_codec
 from remnant.memory.codecs.codec import Codec, Exemplar
-from remnant.memory.codecs.patches import PartialCodec, PatchCodec, PatchesConfig, count_visible
+from remnant.memory.codecs.patches import PartialCodec, PatchCodec, PatchesConfig
 from remnant.memory.memory import Memory
 from remnant.memory.selection import herding, random_ranks, select
 
@@ -23,7 +23,6 @@ __all__ = [
     "RawCodec",
     "RawConfig",
     "build_codec",
-    "count_visible",
     "herding",
     "parse_budget",
     "random_ranks",

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
-from remnant.images import ImageSet
+from remnant.images import ImageSet, Shape
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.codecs import build_codec
 from remnant.memory.codecs.codec import Exemplar
@@ -46,7 +46,7 @@ class Memory:
     def __init__(
         self,
         config: MemoryConfig,
-        image_shape: tuple[int, int, int],
+        image_shape: Shape,
         seed: int,
         num_classes: int = 1,  # that will share it, as far as is known
     ) -> None:

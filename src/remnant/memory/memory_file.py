@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from remnant.archives import Arrays, archive_digest
 from remnant.errors import InputError
+from remnant.images import Shape
 from remnant.memory.budget import MemoryConfig
 from remnant.memory.codecs import build_codec
 from remnant.memory.codecs.codec import Codec, Exemplar
@@ -34,7 +35,7 @@ class ArchiveHeader(Settings):
     """What a memory file says in words; the exemplars are arrays beside it."""
 
     config: MemoryConfig
-    image_shape: tuple[int, int, int]
+    image_shape: Shape
     seed: int
     num_seen_classes: int = Field(ge=0)
     names: tuple[str, ...]  # in label order

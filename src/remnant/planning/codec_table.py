@@ -12,6 +12,7 @@ import torch
 
 from remnant.data import Dataset
 from remnant.errors import InputError
+from remnant.images import Shape
 from remnant.memory import CODECS, MemoryConfig, RawConfig, build_codec, parse_budget
 from remnant.memory.packing import Packing
 from remnant.planning.codec_trials import Row, Trial
@@ -45,7 +46,7 @@ class Plan:
     num_images: int  # of the sample
     budget: str
     budget_bytes: int  # of one class
-    image_shape: tuple[int, int, int]
+    image_shape: Shape
     rows: list[Row]
     skipped: dict[str, str]  # label of a setting -> why it does not suit these images
     pictures: list[list[np.ndarray]]  # the same images for each row, RGBA uint8 [H, W, 4]
@@ -144,7 +145,7 @@ def _is_beaten(row: Row, rows: Iterable[Row]) -> bool:
 
 
 def _list_trials(
-    memory: MemoryConfig, shape: tuple[int, int, int], packing: Packing
+    memory: MemoryConfig, shape: Shape, packing: Packing
 ) -> tuple[list[Trial], dict[str, str]]:
     """A trial of every setting that suits images of this shape, and why the others do not."""
     trials, skipped, seen = [], {}, [RawConfig()]
@@ -162,13 +163,13 @@ def _list_trials(
     return trials, skipped
 
 
-def configure(config: type[Settings], listed: dict[str, Any], shape: tuple[int, int, int]) -> Any:
+def configure(config: type[Settings], listed: dict[str, Any], shape: Shape) -> Any:
     """A codec's config from some of its settings, its patches sized for the images."""
     sized = {"patch_size": usual_patch_size(shape)} if "patch_size" in config.model_fields else {}
     return config.model_validate(sized | listed)
 
 
-def usual_patch_size(shape: tuple[int, int, int]) -> int:
+def usual_patch_size(shape: Shape) -> int:
     """Chosen: at most an eighth of the side and 16 px, which gives the paper's 4 and 16."""
     height, width, _ = shape
     largest = max(1, min(16, height // 8, width // 8))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from remnant.images import Shape
 from remnant.memory.budget import MemoryConfig
 from remnant.memory.memory import Memory
 
 
 def plan_memory(
     config: MemoryConfig,
-    image_shape: tuple[int, int, int],
+    image_shape: Shape,
     num_classes_after_each_task: Sequence[int],
     available_per_class: int | None = None,
 ) -> list[dict[str, int | None]]:

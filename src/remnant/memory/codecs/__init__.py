@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from pydantic import BeforeValidator, Field
 
+from remnant.images import Shape
 from remnant.memory.codecs.codec import Codec, Exemplar
 from remnant.memory.codecs.coded_patches import CodedPatchCodec, CodedPatchesConfig
 from remnant.memory.codecs.downscaled import DownscaledCodec, DownscaledConfig
@@ -32,7 +33,7 @@ class RawConfig(Settings):
 class RawCodec(Codec):
     """Stores every byte of an image."""
 
-    def __init__(self, config: RawConfig, image_shape: tuple[int, int, int]) -> None:
+    def __init__(self, config: RawConfig, image_shape: Shape) -> None:
         super().__init__(config, image_shape)
         self.payload_bytes = self.image_bytes
 
@@ -47,7 +48,7 @@ class CodecEntry(NamedTuple):
     """A codec's config class and what builds it from a config and an image shape."""
 
     config: type[Settings]
-    build: Callable[[Any, tuple[int, int, int]], Codec]
+    build: Callable[[Any, Shape], Codec]
 
 
 CODECS: dict[str, CodecEntry] = {
@@ -83,7 +84,7 @@ else:  # every config of the table, told apart by its name; the bare name stands
     ]
 
 
-def build_codec(config: CodecConfig, image_shape: tuple[int, int, int]) -> Codec:
+def build_codec(config: CodecConfig, image_shape: Shape) -> Codec:
     """The codec that `config` describes, for images of one shape.
 
     Raises:

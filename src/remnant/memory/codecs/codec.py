@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from remnant.errors import InputError
+from remnant.images import Shape
 from remnant.settings import Settings
 
 MAX_SIDE = 16_384  # pixels; no codec in use can store a longer side
@@ -38,7 +39,7 @@ class Codec(ABC):
     grid: tuple[int, int] | None = None  # patches down and across; None: images come back whole
     tables: bytes = b""  # what all exemplars share: a function of config and image shape alone
 
-    def __init__(self, config: Settings, image_shape: tuple[int, int, int]) -> None:
+    def __init__(self, config: Settings, image_shape: Shape) -> None:
         height, width, channels = image_shape
         is_sane = min(height, width) > 0 and max(height, width) <= MAX_SIDE
         if not is_sane or height * width > MAX_PIXELS or channels not in (1, 3):

@@ -15,10 +15,11 @@ from typing import Literal
 import numpy as np
 import torch
 
+from remnant.images import Shape
 from remnant.memory.codecs.codec import Exemplar
 from remnant.memory.codecs.formats import FormatName, build_mosaic_coder
-from remnant.memory.codecs.patches import MaskConfig, PartialCodec
-from remnant.memory.codecs.picture_codec import RatedCoder, Shape
+from remnant.memory.codecs.patches import MaskConfig, PartialCodec, cut, join
+from remnant.memory.codecs.picture_codec import RatedCoder
 from remnant.memory.codecs.rates import RateConfig
 
 _SEED_BYTES = 2
@@ -48,7 +49,7 @@ class CodedPatchCodec(PartialCodec[CodedPatchesConfig]):
 
     def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
         positions = self._draw(generator)
-        stored = self.patches.patchify(image)[self.find_known(positions)]
+        stored = cut(image, self.patches.cells)[self.find_known(positions)]
         return Exemplar(self.coder.encode(self.mosaic.lay(stored)), positions)
 
     def find_known(self, positions: bytes) -> np.ndarray:
@@ -93,14 +94,11 @@ class Mosaic:
         """Patches [V, P, P, C] as a picture [R*P, S*P, C]."""
         num_spare = self.rows * self.columns - self.num_patches
         cells = np.concatenate([patches, patches[-1:].repeat(num_spare, axis=0)])
-        cells = cells.reshape(self.rows, self.columns, self.side, self.side, -1)
-        return np.ascontiguousarray(cells.swapaxes(1, 2).reshape(self.shape))
+        return join(cells, (self.rows, self.columns))
 
     def take_apart(self, picture: np.ndarray) -> np.ndarray:
         """A picture [R*P, S*P, C] as its patches [V, P, P, C]."""
-        cells = picture.reshape(self.rows, self.side, self.columns, self.side, -1)
-        cells = cells.swapaxes(1, 2).reshape(-1, self.side, self.side, picture.shape[2])
-        return cells[: self.num_patches]
+        return cut(picture, (self.rows, self.columns))[: self.num_patches]
 
 
 def choose_patches(seed: int, num_patches: int, count: int) -> np.ndarray:

@@ -10,9 +10,10 @@ from PIL import Image
 from pydantic import Field
 
 from remnant.errors import InputError
+from remnant.images import Shape
 from remnant.memory.codecs.codec import Exemplar
 from remnant.memory.codecs.formats import FORMATS, FormatName
-from remnant.memory.codecs.picture_codec import Coder, PictureCodec, Shape
+from remnant.memory.codecs.picture_codec import Coder, PictureCodec
 from remnant.memory.codecs.pillow_io import as_picture, as_pixels
 from remnant.memory.codecs.rates import RateConfig
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from remnant.images import Shape
 from remnant.memory.codecs.jpeg import JpegCoder
-from remnant.memory.codecs.picture_codec import Coder, Shape
+from remnant.memory.codecs.picture_codec import Coder
 from remnant.memory.codecs.transform.transform_codec import TransformCoder, fitting_side
 from remnant.memory.codecs.webp import WebpCoder
 

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from remnant.errors import InputError
-from remnant.memory.codecs.picture_codec import Coder, PictureCodec, Shape
+from remnant.images import Shape
+from remnant.memory.codecs.picture_codec import Coder, PictureCodec
 from remnant.memory.codecs.pillow_io import as_picture, decode_file
 from remnant.memory.codecs.rates import RateConfig
 

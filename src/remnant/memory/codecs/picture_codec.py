@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from remnant.errors import InputError
+from remnant.images import Shape
 from remnant.memory.codecs.codec import Codec, Exemplar
 from remnant.memory.codecs.rates import (
     MAX_QUALITY,
@@ -22,10 +23,9 @@ from remnant.memory.codecs.rates import (
     RateConfig,
     highest_passing,
     lowest_passing,
-    psnr,
 )
+from remnant.metrics import psnr
 
-Shape = tuple[int, int, int]
 ConfigT = TypeVar("ConfigT", bound=RateConfig)
 
 
@@ -111,7 +111,8 @@ class RatedCoder:
 
     def _reaches_psnr(self, picture: np.ndarray, quality: int) -> bool:
         assert self.rate.target_psnr is not None, "a target of bytes is searched for otherwise"
-        return psnr(picture, self.coder.preview(picture, quality)) >= self.rate.target_psnr
+        score = psnr(picture, self.coder.preview(picture, quality))
+        return float(score) >= self.rate.target_psnr
 
 
 class PictureCodec(Codec, Generic[ConfigT]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from remnant.settings import Settings
@@ -45,12 +44,6 @@ class RateConfig(Settings):
     def takes_rate(cls, values: dict[str, Any]) -> bool:
         """Whether a codec with these settings loses anything."""
         return True
-
-
-def psnr(picture: np.ndarray, other: np.ndarray) -> float:
-    """Peak signal-to-noise ratio of two uint8 arrays in dB; infinite where they are equal."""
-    error = float(np.mean((picture.astype(np.float64) - other) ** 2))
-    return float("inf") if error == 0 else float(10 * np.log10(255**2 / error))
 
 
 def lowest_passing(passes: Callable[[int], bool]) -> int:

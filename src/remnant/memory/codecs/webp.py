@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 
 from remnant.errors import InputError
+from remnant.images import Shape
 from remnant.memory.codecs.picture_codec import (
     Coder,
     PictureCodec,
-    Shape,
     pack_number,
     unpack_number,
 )

@@ -17,10 +17,10 @@ from typing import Literal
 
 import numpy as np
 
+from remnant.images import Shape
 from remnant.memory.codecs.picture_codec import (
     Coder,
     PictureCodec,
-    Shape,
     pack_number,
     unpack_number,
 )
