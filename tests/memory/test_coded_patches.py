@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from remnant.errors import InputError
 from remnant.images import count_visible, patches_to_pixels
-from remnant.memory import Exemplar
+from remnant.memory import Candidate, Exemplar
 from remnant.memory.codecs.coded_patches import (
     CodedPatchCodec,
     CodedPatchesConfig,
@@ -62,8 +62,12 @@ def test_every_patch_and_every_pair_of_patches_is_kept_equally_often() -> None:
 
 def test_the_generator_alone_decides_which_patches_are_kept() -> None:
     codec = CodedPatchCodec(CodedPatchesConfig(), SHAPE)
-    first = [codec.encode(smooth(SHAPE, 1), generator(seed)).positions for seed in range(30)]
-    second = [codec.encode(smooth(SHAPE, 2), generator(seed)).positions for seed in range(30)]
+    first = [
+        codec.encode(Candidate(smooth(SHAPE, 1)), generator(seed)).positions for seed in range(30)
+    ]
+    second = [
+        codec.encode(Candidate(smooth(SHAPE, 2)), generator(seed)).positions for seed in range(30)
+    ]
     assert first == second
     assert len(set(first)) == 30
     assert {len(positions) for positions in first} == {2}
@@ -86,7 +90,7 @@ def test_patches_return_to_where_they_were(
         patch_size=2, mask_ratio=mask_ratio, through=through, positions=positions, quality=100
     )
     codec = CodedPatchCodec(config, image.shape)
-    exemplar = codec.encode(plain, generator(seed))
+    exemplar = codec.encode(Candidate(plain), generator(seed))
     codec.check(exemplar)
     decoded, is_known = codec.decode(exemplar)
     assert is_known is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from remnant.errors import InputError
-from remnant.memory import Codec, Exemplar
+from remnant.memory import Candidate, Codec, Exemplar
 from remnant.randomness import generator
 from tests.support.all_codecs import ALL, make_codec
 from tests.support.strategies import smooth
@@ -39,7 +39,7 @@ def mutate(payload: bytes, chance: np.random.Generator) -> bytes:
 
 def hostile(codec: Codec, count: int) -> Iterator[Exemplar]:
     chance = np.random.default_rng(7)
-    honest = [codec.encode(smooth(SHAPE, seed), generator(seed)) for seed in range(4)]
+    honest = [codec.encode(Candidate(smooth(SHAPE, seed)), generator(seed)) for seed in range(4)]
     for index in range(count):
         exemplar = honest[index % len(honest)]
         payload = mutate(exemplar.payload, chance)
@@ -83,5 +83,5 @@ def test_ten_thousand_hostile_payloads_decode_or_are_refused(choice: dict[str, A
 @pytest.mark.parametrize("choice", ALL, ids=str)
 def test_an_empty_payload_is_no_exception(choice: dict[str, Any]) -> None:
     codec = make_codec(choice, SHAPE)
-    positions = codec.encode(smooth(SHAPE, 0), generator(0)).positions
+    positions = codec.encode(Candidate(smooth(SHAPE, 0)), generator(0)).positions
     survives(codec, Exemplar(b"", positions))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from remnant.archives import write_archive
 from remnant.errors import InputError
-from remnant.memory import CODECS, Memory, MemoryConfig, PatchesConfig
-from tests.support.deflate import DEFLATE
+from remnant.memory import CODECS, Candidate, Memory, MemoryConfig, PatchesConfig
+from tests.support.deflate import DeflateCodec
 from tests.support.strategies import memory_configs, pixels
 
 SMALL = (8, 8, 3)
@@ -29,7 +29,11 @@ def filled(config: MemoryConfig = PATCHES, num_classes: int = 2, seed: int = 0) 
     memory = Memory(config, SMALL, seed)
     memory.expect(num_classes)
     for label in range(num_classes):
-        memory.add_class(label, f"class {label}", [pixels(SMALL, 9 * label + i) for i in range(3)])
+        memory.add_class(
+            label,
+            f"class {label}",
+            map(Candidate, [pixels(SMALL, 9 * label + i) for i in range(3)]),
+        )
     return memory
 
 
@@ -49,10 +53,10 @@ def test_a_memory_survives_its_arrays(config: MemoryConfig, num_classes: int) ->
 def test_equal_contents_give_equal_files_however_they_came_about(tmp_path: Path) -> None:
     first = filled()
     second = Memory(PATCHES, SMALL, seed=0)
-    second.add_class(1, "class 1", [pixels(SMALL, 9 + i) for i in range(3)])
-    second.add_class(5, "gone", [pixels(SMALL, 77)])
+    second.add_class(1, "class 1", map(Candidate, [pixels(SMALL, 9 + i) for i in range(3)]))
+    second.add_class(5, "gone", map(Candidate, [pixels(SMALL, 77)]))
     second.remove_class(5)
-    second.add_class(0, "class 0", [pixels(SMALL, i) for i in range(3)])
+    second.add_class(0, "class 0", map(Candidate, [pixels(SMALL, i) for i in range(3)]))
     digests = first.save(tmp_path / "a"), second.save(tmp_path / "nested" / "b")
     assert digests == (first.digest(), second.digest())
     assert (tmp_path / "a").read_bytes() == (tmp_path / "nested" / "b").read_bytes()
@@ -63,7 +67,7 @@ def test_a_loaded_memory_goes_on_like_the_saved_one(tmp_path: Path) -> None:
     memory.save(tmp_path / "memory")
     again = Memory.load(tmp_path / "memory")
     for one in (memory, again):
-        one.add_class(7, "new", [pixels(SMALL, 70)])
+        one.add_class(7, "new", map(Candidate, [pixels(SMALL, 70)]))
     assert again.digest() == memory.digest()
 
 
@@ -78,8 +82,8 @@ def test_what_was_removed_is_not_in_the_file(tmp_path: Path) -> None:
     planted[::2] = 93
     pattern = planted[:2].tobytes()
     memory = filled(MemoryConfig(budget="3images/class"))
-    memory.add_class(2, "a secret name", [pixels(SMALL, 50), planted])
-    memory.add_class(3, "another", [planted])
+    memory.add_class(2, "a secret name", map(Candidate, [pixels(SMALL, 50), planted]))
+    memory.add_class(3, "another", map(Candidate, [planted]))
     path = tmp_path / "memory"
     memory.save(path)
     assert path.read_bytes().count(pattern) == 8
@@ -232,7 +236,7 @@ def test_more_than_the_budget_is_refused() -> None:
 
 
 def test_lengths_are_stored_where_they_vary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CODECS, "raw", DEFLATE)
+    monkeypatch.setitem(CODECS, "raw", DeflateCodec)
     memory = filled(MemoryConfig())
     arrays, metadata = memory.state_arrays()
     sizes = [len(zlib.compress(pixels(SMALL, seed).tobytes())) for seed in (0, 1, 2, 9, 10, 11)]

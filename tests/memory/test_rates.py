@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from remnant.images import patches_to_pixels
-from remnant.memory import MemoryConfig, build_codec
+from remnant.memory import Candidate, MemoryConfig, build_codec
 from remnant.memory.codecs import CodecConfig
 from remnant.memory.codecs.rates import highest_passing, lowest_passing
 from remnant.metrics import psnr
@@ -26,7 +26,7 @@ def codec_config(**choice: Any) -> CodecConfig:
 def sizes_and_scores(image: np.ndarray, **choice: Any) -> tuple[int, float]:
     """Bytes of the payload, and PSNR over the stored pixels."""
     codec = build_codec(codec_config(**choice), image.shape)
-    exemplar = codec.encode(image, generator(1))
+    exemplar = codec.encode(Candidate(image), generator(1))
     decoded, known = codec.decode(exemplar)
     if known is None:
         return len(exemplar.payload), float(psnr(image, decoded))

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from remnant.errors import InputError
 from remnant.images import patches_to_pixels
-from remnant.memory import CODECS, Codec, CodecConfig, Memory, MemoryConfig
+from remnant.memory import CODECS, Candidate, Codec, Memory, MemoryConfig
 
 SHAPE = (8, 8, 3)
 MAX_CLASSES = 6
@@ -21,7 +21,7 @@ MAX_CLASSES = 6
 
 def usable_codecs() -> list[Codec]:
     """Every codec of the table with its defaults."""
-    return [entry.build(entry.config(), SHAPE) for entry in CODECS.values()]
+    return [codec(codec.Config.parse({}), SHAPE) for codec in CODECS.values()]
 
 
 def image_of(label: int, rank: int) -> np.ndarray:
@@ -45,14 +45,13 @@ def rank_in(codec: Codec, memory: Memory, label: int) -> list[int]:
 def any_config(draw: st.DrawFn) -> MemoryConfig:
     """Any codec under a budget of one to six typical exemplars per class."""
     codec = draw(st.sampled_from(usable_codecs()))
-    config: CodecConfig = codec.config
-    typical = codec.encode(image_of(0, 2), torch.Generator())
+    typical = codec.encode(Candidate(image_of(0, 2)), torch.Generator())
     size = len(typical.payload) + len(typical.positions) + codec.length_bytes
     per_class = draw(st.booleans())
     amount = int(size * draw(st.floats(1, 6))) * (1 if per_class else MAX_CLASSES)
     return MemoryConfig(
         budget=f"{amount}B/class" if per_class else f"{amount}B",
-        codec=config,
+        codec=codec.config,
         count_overhead=draw(st.booleans()),
     )
 
@@ -81,7 +80,7 @@ class AnySequenceOfChanges(RuleBasedStateMachine):
     def add(self, label: int, count: int) -> None:
         images = [image_of(label, rank) for rank in range(count)]
         if label not in self.ranks and self.attempt(
-            lambda: self.memory.add_class(label, str(label), images)
+            lambda: self.memory.add_class(label, str(label), map(Candidate, images))
         ):
             self.ranks[label] = list(range(count))
 

@@ -29,7 +29,7 @@ PARTIAL: tuple[dict[str, Any], ...] = (
 )
 ALL = EXACT + LOSSY + PARTIAL
 
-assert {choice["name"] for choice in ALL} == set(CODECS), "give new codecs a line here"
+assert {choice["name"] for choice in ALL} == set(CODECS), "add a line for each new codec"
 
 
 def make_codec(choice: dict[str, Any], shape: tuple[int, int, int]) -> Codec:

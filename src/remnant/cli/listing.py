@@ -61,7 +61,7 @@ def _list_recipes() -> Rows:
 
 
 def _list_codecs() -> Rows:
-    return [{"name": name, "about": _first_line(entry.config)} for name, entry in CODECS.items()]
+    return [{"name": name, "about": _first_line(codec.Config)} for name, codec in CODECS.items()]
 
 
 def _module_summary(kind: type) -> str:

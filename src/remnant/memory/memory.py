@@ -15,7 +15,7 @@ from remnant.errors import InputError
 from remnant.images import ImageSet, Shape
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.codecs import build_codec
-from remnant.memory.codecs.codec import Exemplar
+from remnant.memory.codecs.codec import Candidate, Exemplar
 from remnant.memory.memory_file import (
     KIND,
     VERSION,
@@ -137,17 +137,17 @@ class Memory:
         Raises:
             InputError: The message names a budget that works.
         """
-        exemplars = self._encoded(0, images)
+        exemplars = self._encoded(0, (Candidate(np.asarray(image)) for image in images))
         size = min(self._packing.counted(self.codec, [exemplar]) for exemplar in exemplars)
         self._packing.require_room(self.codec, num_classes, size)
 
-    def add_class(self, label: int, name: str, images: Iterable[np.ndarray | Tensor]) -> int:
+    def add_class(self, label: int, name: str, candidates: Iterable[Candidate]) -> int:
         """Store a new class, at the cost of the largest; returns how many exemplars it has.
 
         Args:
             label: Not stored yet.
             name: Kept with the class.
-            images: uint8 [H, W, C], best first; read only as far as they fit.
+            candidates: Best first; read only as far as they fit.
 
         Raises:
             InputError: An image is of another shape, or of some class not even the first fits.
@@ -161,7 +161,7 @@ class Memory:
         num_sharing = max(self.num_seen_classes, len(self._classes) + 1)
         self._packing.require_room(self.codec, num_sharing)
         share = self._packing.share(self.codec, self._classes, num_sharing)
-        exemplars = self._packing.best(self.codec, name, self._encoded(label, images), share)
+        exemplars = self._packing.best(self.codec, name, self._encoded(label, candidates), share)
         if not exemplars:
             raise InputError(f"class {name!r} must have at least one image; it has none.")
         classes = self._classes | {label: StoredClass(name, exemplars)}
@@ -169,7 +169,7 @@ class Memory:
         self._commit(kept, num_sharing)  # only now: a class that fails changes nothing
         return len(exemplars)
 
-    def extend_class(self, label: int, images: Iterable[np.ndarray | Tensor]) -> int:
+    def extend_class(self, label: int, candidates: Iterable[Candidate]) -> int:
         """Store more images of a class, at the cost of its own worst; returns how many it has.
 
         Exemplars that are stored keep their form. Old and new take turns, rank by rank, so that
@@ -178,14 +178,14 @@ class Memory:
 
         Args:
             label: Of a class that is stored.
-            images: uint8 [H, W, C], best first; read only as far as they fit.
+            candidates: Best first; read only as far as they fit.
 
         Raises:
             InputError: The class is not stored, or an image is of another shape.
         """
         stored = self._stored(label)
         old, others = stored.exemplars, self._others(label)
-        new = self._encoded(label, images, first_rank=len(old))
+        new = self._encoded(label, candidates, first_rank=len(old))
         share = self._packing.share(self.codec, others, self.num_seen_classes)
         merged = self._packing.best(self.codec, stored.name, take_turns(old, new), share)
         classes = others | {label: StoredClass(stored.name, merged)}
@@ -301,15 +301,6 @@ class Memory:
             raise InputError(f"the memory must hold class {label}; it holds {self.labels}.")
         return self._classes[label]
 
-    def _checked(self, image: np.ndarray | Tensor) -> np.ndarray:
-        array = np.asarray(image)
-        if array.dtype != np.uint8 or array.shape != self.image_shape:
-            raise InputError(
-                f"the memory stores uint8 images of shape {self.image_shape}; got {array.dtype} of "
-                f"shape {array.shape}."
-            )
-        return array
-
     def _others(self, label: int | None) -> dict[int, StoredClass]:
         return {key: stored for key, stored in self._classes.items() if key != label}
 
@@ -320,11 +311,17 @@ class Memory:
         self._classes, self.num_seen_classes = classes, num_seen
 
     def _encoded(
-        self, label: int, images: Iterable[np.ndarray | Tensor], first_rank: int = 0
+        self, label: int, candidates: Iterable[Candidate], first_rank: int = 0
     ) -> Iterator[Exemplar]:
-        for rank, image in enumerate(images, start=first_rank):
-            draw = generator(self.seed, "patches", label, rank)
-            exemplar = self.codec.encode(self._checked(image), draw)
+        for rank, candidate in enumerate(candidates, start=first_rank):
+            image = candidate.image
+            if image.dtype != np.uint8 or image.shape != self.image_shape:
+                raise InputError(
+                    f"the memory stores uint8 images of shape {self.image_shape}; got "
+                    f"{image.dtype} of shape {image.shape}."
+                )
+            rng = generator(self.seed, "patches", label, rank)
+            exemplar = self.codec.encode(candidate, rng)
             self.codec.check(exemplar)
             yield exemplar
 

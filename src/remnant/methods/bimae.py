@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from remnant.errors import InputError
 from remnant.images import ArrayImages, ImageSet, Task, count_visible, patches_to_pixels
 from remnant.losses import detail_loss, distillation_loss, reconstruction_loss
-from remnant.memory import Memory, PartialCodec
+from remnant.memory import Memory, partial_choices
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.models.bilateral import BilateralMAE
 from remnant.models.classifier import align_new_rows
@@ -113,12 +113,11 @@ class BiMAE(Method[BiMAEConfig]):
 
     def _check_memory(self, memory: Memory | None) -> None:
         config, codec = self.config, None if memory is None else memory.codec
-        if not isinstance(codec, PartialCodec):
+        if codec is None or not codec.is_partial:
             if config.exact_view_ratio > 0 or not config.generate_replay:
                 raise InputError(
                     "method.exact_view_ratio and method.generate_replay are about exemplars that "
-                    "are known in part. Set memory.codec=patches or memory.codec=coded-patches, or "
-                    "leave both as they are."
+                    f"are known in part. Set {partial_choices()}, or leave both as they are."
                 )
             return
         shows_whole = config.unmasked_ratio > 0 or config.balanced_tuning is not None

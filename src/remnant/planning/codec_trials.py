@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from remnant.images import patches_to_pixels
-from remnant.memory import Codec
+from remnant.memory import Candidate, Codec
 from remnant.memory.packing import Packing
 from remnant.metrics import NO_ERROR_PSNR, psnr
 from remnant.randomness import generator
@@ -74,13 +74,12 @@ class Trial:
 
         Ids decide what is left out: an image loses the same patches under codecs that draw alike.
         """
-        draws = [generator(seed, "plan", "patches", one) for one in ids]
+        candidates = [Candidate(image) for image in images]
+        rngs = [generator(seed, "plan", "patches", one) for one in ids]
         if not self.num_images:  # the first call loads libraries, which is not to be timed
-            self.codec.decode(self.codec.encode(images[0], generator(seed)))
+            self.codec.decode(self.codec.encode(candidates[0], generator(seed)))
         start = time.process_time()  # what others do on this machine does not count
-        exemplars = [
-            self.codec.encode(image, draw) for image, draw in zip(images, draws, strict=True)
-        ]
+        exemplars = [self.codec.encode(one, rng) for one, rng in zip(candidates, rngs, strict=True)]
         middle = time.process_time()
         decoded = self.codec.decode_many(exemplars)
         self.decode_seconds += time.process_time() - middle

@@ -14,12 +14,12 @@ from typing import Literal
 
 import numpy as np
 import torch
+from pydantic import field_validator
 
 from remnant.images import Shape
-from remnant.memory.codecs.codec import Exemplar
-from remnant.memory.codecs.formats import FormatName, build_mosaic_coder
+from remnant.memory.codecs.codec import Candidate, Exemplar
 from remnant.memory.codecs.patches import MaskConfig, PartialCodec, cut, join
-from remnant.memory.codecs.picture_codec import RatedCoder
+from remnant.memory.codecs.picture_codec import RatedCoder, find_coder
 from remnant.memory.codecs.rates import RateConfig
 
 _SEED_BYTES = 2
@@ -30,26 +30,38 @@ class CodedPatchesConfig(MaskConfig, RateConfig):
     """A random part of the patches, through an image codec, and the seed that chose them."""
 
     name: Literal["coded-patches"] = "coded-patches"
-    through: FormatName = "transform"
+    through: str = "transform"  # a codec that shares its coder
     positions: Literal["seed", "bitmap"] = "seed"
+
+    @field_validator("through")
+    @classmethod
+    def _check_through(cls, name: str) -> str:
+        find_coder(name)
+        return name
 
 
 class CodedPatchCodec(PartialCodec[CodedPatchesConfig]):
     """Stores V patches of an image as one coded mosaic."""
 
+    Config = CodedPatchesConfig
+    trial_settings = tuple(
+        {"through": through, "quality": quality}
+        for through in ("transform", "jpeg", "webp")
+        for quality in (50, 75, 90)
+    )
+
     def __init__(self, config: CodedPatchesConfig, image_shape: Shape) -> None:
         super().__init__(config, image_shape)
         self.mosaic = Mosaic(self.num_visible, config.patch_size, image_shape[2])
-        self.coder = RatedCoder(
-            build_mosaic_coder(config.through, self.mosaic.shape, config.patch_size), config
-        )
+        coder = find_coder(config.through).for_mosaic(self.mosaic.shape, config.patch_size)
+        self.coder = RatedCoder(coder, config)
         self.tables = self.coder.tables
         is_seed = config.positions == "seed"
         self.position_bytes = _SEED_BYTES if is_seed else self.patches.bitmap_bytes
 
-    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
+    def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
         positions = self._draw(generator)
-        stored = cut(image, self.patches.cells)[self.find_known(positions)]
+        stored = cut(candidate.image, self.patches.cells)[self.find_known(positions)]
         return Exemplar(self.coder.encode(self.mosaic.lay(stored)), positions)
 
     def find_known(self, positions: bytes) -> np.ndarray:

@@ -7,7 +7,7 @@ Axes: H x W x C pixels, GH x GW patches of side P, F = GH * GW patches, V of the
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -15,11 +15,10 @@ from pydantic import Field
 
 from remnant.errors import InputError
 from remnant.images import Shape, count_visible
-from remnant.memory.codecs.codec import Codec, Exemplar
-from remnant.settings import Settings
+from remnant.memory.codecs.codec import Candidate, Codec, CodecConfig, Exemplar
 
 
-class MaskConfig(Settings):
+class MaskConfig(CodecConfig):
     """How large a patch is, and which share of them is left out."""
 
     patch_size: int = Field(default=4, ge=1)
@@ -82,7 +81,7 @@ class PatchGrid:
         return join(patches, self.cells)
 
     def draw(self, generator: torch.Generator) -> np.ndarray:
-        """V different patches by chance, bool [F]."""
+        """V different patches at random, bool [F]."""
         is_known = np.zeros(self.num_patches, dtype=bool)
         is_known[torch.randperm(self.num_patches, generator=generator)[: self.num_visible]] = True
         return is_known
@@ -117,8 +116,9 @@ class PatchGrid:
 
 
 class PartialCodec(Codec, Generic[ConfigT]):
-    """What codecs have in common that keep some of the patches."""
+    """What codecs have in common that store some of the patches."""
 
+    is_partial: ClassVar[bool] = True
     config: ConfigT
 
     def __init__(self, config: ConfigT, image_shape: Shape) -> None:
@@ -157,14 +157,17 @@ class PatchCodec(PartialCodec[PatchesConfig]):
     Departs from [bimae], which names an index per patch: a bitmap of F bits is smaller.
     """
 
+    Config = PatchesConfig
+    trial_settings = ({"mask_ratio": 0.75},)
+
     def __init__(self, config: PatchesConfig, image_shape: Shape) -> None:
         super().__init__(config, image_shape)
         self.payload_bytes = self.num_visible * self.patches.patch_bytes
         self.position_bytes = self.patches.bitmap_bytes
 
-    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
+    def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
         is_known = self.patches.draw(generator)
-        payload = cut(image, self.patches.cells)[is_known].tobytes()
+        payload = cut(candidate.image, self.patches.cells)[is_known].tobytes()
         return Exemplar(payload, self.patches.to_bitmap(is_known))
 
     def find_known(self, positions: bytes) -> np.ndarray:

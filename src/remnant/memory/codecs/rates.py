@@ -7,13 +7,13 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from remnant.settings import Settings
+from remnant.memory.codecs.codec import CodecConfig
 
 MIN_QUALITY, DEFAULT_QUALITY, MAX_QUALITY = 1, 75, 100
 _RATES = ("quality", "target_bytes", "target_psnr")
 
 
-class RateConfig(Settings):
+class RateConfig(CodecConfig):
     """Exactly one of three is in force; a quality unless a target is set."""
 
     quality: int | None = Field(default=None, ge=MIN_QUALITY, le=MAX_QUALITY)

@@ -44,13 +44,6 @@ class WebpConfig(RateConfig):
         return not values.get("lossless")
 
 
-class WebpCodec(PictureCodec[WebpConfig]):
-    """Stores the frame of a WebP file."""
-
-    def build_coder(self) -> Coder:
-        return WebpCoder(self.image_shape, lossless=self.config.lossless)
-
-
 class WebpCoder(Coder):
     """Codes a picture as the one frame of a WebP file, less what every frame begins with."""
 
@@ -111,6 +104,20 @@ class WebpCoder(Coder):
         height, width, _ = self.shape
         sizes = (width - 1) | (height - 1) << 14
         return bytes([_SIGNATURE]) + sizes.to_bytes(4, "little")
+
+
+class WebpCodec(PictureCodec[WebpConfig]):
+    """Stores the frame of a WebP file."""
+
+    Config = WebpConfig
+    shared_coder = WebpCoder
+    trial_settings = (
+        *({"quality": quality} for quality in (30, 60, 75, 90)),
+        {"lossless": True},
+    )
+
+    def build_coder(self) -> Coder:
+        return WebpCoder(self.image_shape, lossless=self.config.lossless)
 
 
 def _strip_zeros(frame: bytes) -> bytes:
