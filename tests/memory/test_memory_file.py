@@ -291,15 +291,15 @@ def test_a_true_checksum_over_a_payload_of_nonsense_is_named_when_it_is_decoded(
 def test_thousands_of_mutated_files_raise_nothing_but_input_errors(
     config: MemoryConfig, tmp_path: Path
 ) -> None:
-    path, chance = tmp_path / "memory", random.Random(0)
+    path, rng = tmp_path / "memory", random.Random(0)
     filled(config).save(path)
     content = path.read_bytes()
     for _ in range(2_000):
         damaged = bytearray(content)
-        for _ in range(chance.randint(1, 4)):
-            start = chance.randrange(len(damaged))
-            piece = chance.randbytes(chance.randint(0, 4))
-            damaged[start : start + chance.randint(0, 6)] = piece
+        for _ in range(rng.randint(1, 4)):
+            start = rng.randrange(len(damaged))
+            piece = rng.randbytes(rng.randint(0, 4))
+            damaged[start : start + rng.randint(0, 6)] = piece
         if damaged == content:
             continue
         path.write_bytes(damaged)
@@ -310,16 +310,16 @@ def test_thousands_of_mutated_files_raise_nothing_but_input_errors(
 @pytest.mark.slow
 @pytest.mark.parametrize("config", ALL.values(), ids=ALL)
 def test_thousands_of_mutated_contents_load_or_are_refused(config: MemoryConfig) -> None:
-    chance, memory = random.Random(1), filled(config, num_classes=1)
+    rng, memory = random.Random(1), filled(config, num_classes=1)
     values = [None, True, -1, 0, 3, 2**63, 1e308, "", "x", [], [1], {}, {"name": "raw"}, "raw"]
     for _ in range(2_000):
         arrays, metadata = memory.state_arrays()
-        target = chance.choice([metadata, metadata["config"], metadata["config"]["codec"]])
-        target[chance.choice(sorted(target))] = chance.choice(values)
-        name = chance.choice(sorted(arrays))
-        size, dtype = chance.randint(0, 9), chance.choice(["u1", "i8", "f4", arrays[name].dtype])
-        if chance.random() < 0.5:
-            arrays[name] = np.frombuffer(chance.randbytes(8 * size), dtype=dtype)
+        target = rng.choice([metadata, metadata["config"], metadata["config"]["codec"]])
+        target[rng.choice(sorted(target))] = rng.choice(values)
+        name = rng.choice(sorted(arrays))
+        size, dtype = rng.randint(0, 9), rng.choice(["u1", "i8", "f4", arrays[name].dtype])
+        if rng.random() < 0.5:
+            arrays[name] = np.frombuffer(rng.randbytes(8 * size), dtype=dtype)
         try:
             Memory.from_arrays(arrays, metadata).images()
         except InputError:

@@ -79,14 +79,6 @@ def _split(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _TABLE_AT.take(places, mode="clip"), _SHIFT_AT.take(places, mode="clip")
 
 
-def count_bits(levels: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """What numbers of these levels cost, but for rounding to bytes at the end of a stream."""
-    tables, shifts = _split(levels)
-    symbols = np.minimum(np.abs(numbers >> shifts) + _LARGEST, _ESCAPE)  # signs cost the same
-    bits = _BITS - np.log2(_FREQUENCY[tables, symbols])
-    return bits + shifts + _ESCAPE_BITS * (symbols == _ESCAPE)
-
-
 class Stream(ABC):
     """Numbers on their way to or from bytes; the same calls in the same order do both."""
 
