@@ -1,4 +1,4 @@
-"""Decoding bytes that nobody encoded: an image of the right shape, or one clear error."""
+"""Decoding bytes that no encoder wrote: an image of the right shape, or one clear error."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_a_target_of_bytes_is_kept_where_the_lowest_quality_keeps_it(
     least, _ = sizes_and_scores(image, **choice, quality=1)
     for target in (1, 40, 90, 400):
         size, score = sizes_and_scores(image, **choice, target_bytes=target)
-        assert size <= max(target, least + 1)  # a quality may have to be told by a byte
+        assert size <= max(target, least + 1)  # one byte may state the quality
     _, worst = sizes_and_scores(image, **choice, quality=1)
     assert score > worst
 
@@ -95,10 +95,13 @@ def test_a_codec_without_a_rate_gets_a_quality() -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"name": "jpeg", "quality": 50, "target_psnr": 30}, "quality and target_psnr exclude"),
-        ({"name": "webp", "target_bytes": 50, "target_psnr": 30}, "exclude each other"),
-        ({"name": "webp", "lossless": True, "quality": 50}, "nothing is lost, so quality"),
-        ({"name": "downscaled", "target_bytes": 50}, "nothing is lost, so target_bytes"),
+        ({"name": "jpeg", "quality": 50, "target_psnr": 30}, "got quality and target_psnr"),
+        (
+            {"name": "webp", "target_bytes": 50, "target_psnr": 30},
+            "got target_bytes and target_psnr",
+        ),
+        ({"name": "webp", "lossless": True, "quality": 50}, "loses nothing has no quality"),
+        ({"name": "downscaled", "target_bytes": 50}, "loses nothing has no target_bytes"),
         ({"name": "webp", "quality": 0}, "greater than or equal to 1"),
         ({"name": "webp", "quality": 101}, "less than or equal to 100"),
     ],

@@ -25,7 +25,7 @@ def usable_codecs() -> list[Codec]:
 
 
 def image_of(label: int, rank: int) -> np.ndarray:
-    """Grey that tells the rank through any codec, with noise that makes sizes differ."""
+    """Grey that shows the rank through any codec, with noise that makes sizes differ."""
     noise = np.random.default_rng(100 * label + rank).integers(-6, 7, SHAPE)
     return (20 + 25 * rank + noise * (rank % 3)).astype(np.uint8)
 

@@ -1,4 +1,4 @@
-"""What a run does beside its training steps, to be timed."""
+"""Parts of a run beside its training steps, to be timed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _works_of(name: str, codec: Codec, candidates: list[Candidate]) -> dict[str,
 
 
 def _state_of(method: BiMAE) -> Arrays:
-    """What a checkpoint in the middle of a phase holds: network and optimiser."""
+    """The contents of a checkpoint in the middle of a phase: network and optimiser."""
     parameters = list(method.parameters())
     optimizer = build_optimizer(OptimizerConfig(name="adam", lr=1e-6), parameters)
     for parameter in parameters:

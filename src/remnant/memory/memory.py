@@ -48,7 +48,7 @@ class Memory:
         config: MemoryConfig,
         image_shape: Shape,
         seed: int,
-        num_classes: int = 1,  # that will share it, as far as is known
+        num_classes: int = 1,  # expected to share it
     ) -> None:
         self.config = config
         self.image_shape = image_shape
@@ -64,7 +64,7 @@ class Memory:
 
     @property
     def labels(self) -> list[int]:
-        """Of the classes stored, ascending; everything else is told in this order."""
+        """Labels of the classes stored, ascending; names and counts come in the same order."""
         return sorted(self._classes)
 
     @property
@@ -73,12 +73,12 @@ class Memory:
 
     @property
     def counts(self) -> list[int]:
-        """Exemplars of each class."""
+        """Number of exemplars of each class."""
         return [len(self._classes[label].exemplars) for label in self.labels]
 
     @property
     def nbytes(self) -> int:
-        """What counts against the budget; never more than `budget_bytes`."""
+        """Bytes that count against the budget; never more than `budget_bytes`."""
         classes = self._classes.values()
         return sum(self._packing.counted(self.codec, stored.exemplars) for stored in classes)
 
@@ -93,7 +93,7 @@ class Memory:
         return self._packing.size(self.codec)
 
     def capacity(self, num_classes: int) -> int | None:
-        """Exemplars that every class is sure of when `num_classes` share; None if sizes vary."""
+        """Exemplars that each of `num_classes` is guaranteed; None if sizes vary."""
         size = self.counted_exemplar_bytes
         return None if size is None else self.budget.quota(num_classes) // size
 
@@ -129,10 +129,10 @@ class Memory:
         self.num_seen_classes = num_seen_classes
 
     def require_room_for(self, images: Iterable[np.ndarray | Tensor], num_classes: int) -> None:
-        """Refuse a budget too small for the smallest of these images, once for each class.
+        """Refuse a budget that cannot hold the smallest of these images once per class.
 
-        Where sizes vary, nobody can tell before there are images; with this a run does not learn
-        for hours what it cannot keep.
+        Where sizes vary, only images show whether the budget is too small; a run checks it with a
+        few of them before it trains for hours.
 
         Raises:
             InputError: The message names a budget that works.
@@ -155,7 +155,7 @@ class Memory:
         if label < 0 or label in self._classes:
             raise InputError(
                 f"a new class must have a label of its own, from 0; got {label}. Remove the class "
-                "that has it first."
+                "with this label first."
             )
         _check_name(name)
         num_sharing = max(self.num_seen_classes, len(self._classes) + 1)
@@ -174,10 +174,10 @@ class Memory:
 
         Exemplars that are stored keep their form. Old and new take turns, rank by rank, so that
         any prefix holds both.
-        Chosen: turns, and not shares of how many images each came from, which nobody keeps.
+        Chosen: turns, because the number of images that the old ones were chosen from is unknown.
 
         Args:
-            label: Of a class that is stored.
+            label: A class that is stored.
             candidates: Best first; read only as far as they fit.
 
         Raises:
@@ -199,7 +199,7 @@ class Memory:
         del self._classes[label]
 
     def unsee_class(self, label: int) -> None:
-        """Forget a class as if it had never come: labels above it fall by one.
+        """Forget a class as if it had never been seen: labels above it fall by one.
 
         It need not be stored, as long as it was seen.
         """
@@ -224,11 +224,11 @@ class Memory:
     # ------------------------------------------------------------------------------------ reading
 
     def exemplars(self, label: int) -> tuple[Exemplar, ...]:
-        """What is stored of a class, best first."""
+        """The exemplars of a class, best first."""
         return self._stored(label).exemplars
 
     def exemplar_bytes(self, label: int) -> list[int]:
-        """What each exemplar of a class takes, best first, with positions and length."""
+        """Bytes of each exemplar of a class, best first, with positions and length."""
         extra = self.codec.length_bytes
         return [len(one.payload) + len(one.positions) + extra for one in self.exemplars(label)]
 

@@ -1,4 +1,4 @@
-"""The contents of a memory as arrays and metadata, and back with every doubt settled."""
+"""The memory file: classes as arrays and metadata, checked in full when they are read."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LENGTH_TYPES = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
 @dataclass(frozen=True)
 class StoredClass:
-    """What is kept of one class."""
+    """The exemplars of one class."""
 
     name: str
     exemplars: tuple[Exemplar, ...]  # best first
 
 
 class ArchiveHeader(Settings):
-    """What a memory file says in words; the exemplars are arrays beside it."""
+    """The metadata of a memory file; the exemplars are arrays beside it."""
 
     config: MemoryConfig
     image_shape: Shape
@@ -105,7 +105,7 @@ def digest_of(arrays: Arrays, metadata: Any) -> str:
 def unpack(
     arrays: Arrays, metadata: Any, source: str
 ) -> tuple[ArchiveHeader, dict[int, StoredClass]]:
-    """The inverse of `pack`, for contents that anyone may have written.
+    """The inverse of `pack`, for contents that are not trusted.
 
     Raises:
         InputError: Something is missing, superfluous or impossible; `source` names it.

@@ -21,7 +21,7 @@ Classes = Mapping[int, StoredClass]
 
 @dataclass(frozen=True)
 class Packing:
-    """The rules by which bytes are counted and shared; changes nothing itself."""
+    """The rules by which bytes are counted and shared; pure functions."""
 
     budget: Budget
     count_overhead: bool
@@ -46,10 +46,10 @@ class Packing:
         return water_level(sizes, num_to_come, self.budget.bytes, self.size(codec) or 0)
 
     def require_room(self, codec: Codec, num_classes: int, size: int | None = None) -> None:
-        """Refuse a budget that cannot hold one exemplar of each of `num_classes`, if that is sure.
+        """Refuse a budget known to be too small for one exemplar of each of `num_classes`.
 
         Args:
-            size: Of an exemplar, where sizes vary and somebody has measured one.
+            size: Of a measured exemplar, where sizes vary.
 
         Raises:
             InputError: The message names the smallest budget that works.
@@ -68,7 +68,7 @@ class Packing:
         )
 
     def overflow(self, codec: Codec, classes: Classes) -> str | None:
-        """In what way stored classes take more than the budget allows; None if they do not."""
+        """How the classes exceed the budget, in words; None if they do not."""
         sizes = [self.counted(codec, stored.exemplars) for stored in classes.values()]
         if self.budget.per_class:
             used, who = max(sizes, default=0), "a class takes"

@@ -25,7 +25,7 @@ _THREADED_BYTES = 96 * 96 * 3  # smaller images spend most of their time outside
 
 @dataclass(frozen=True)
 class Item:
-    """One exemplar and where it stands, for the error if it cannot be decoded."""
+    """One exemplar with its class and rank, which an error names if it cannot be decoded."""
 
     exemplar: Exemplar
     class_name: str
@@ -34,7 +34,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Decoder:
-    """A codec that gives whole images: unknown pixels get one colour.
+    """A codec whose images are made whole: unknown pixels get one colour.
 
     With `fill` None that colour is the mean of each image's own known pixels.
     """

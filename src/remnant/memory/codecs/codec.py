@@ -84,15 +84,16 @@ class Codec(ABC):
 
     - The budget is spent by the sizes stated here. Where payloads vary in length, `payload_bytes`
       stays None, and each exemplar pays `length_bytes` more.
-    - Equal candidates, settings and draws of `generator` give equal bytes, on any machine.
-    - `decode` takes any bytes: it gives an image of the shape, or raises InputError.
+    - Equal candidates, settings and draws from `generator` give equal bytes, and equal bytes decode
+      to equal images on any machine.
+    - `decode` takes any bytes that `check` lets through: it gives an image or raises InputError.
     - A codec that stores some of the patches derives from `PartialCodec`, one that stores whole
       pictures with a quality from `PictureCodec`.
     """
 
     Config: ClassVar[type[CodecConfig]]
     is_partial: ClassVar[bool] = False  # stores some patches; its settings are a `MaskConfig`
-    # The settings that `remnant plan` tries, beside the defaults of all others.
+    # What `remnant plan` tries; settings that are left out have their defaults.
     trial_settings: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
 
     config: Any  # each codec narrows it to its own

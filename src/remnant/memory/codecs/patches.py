@@ -19,7 +19,7 @@ from remnant.memory.codecs.codec import Candidate, Codec, CodecConfig, Exemplar
 
 
 class MaskConfig(CodecConfig):
-    """How large a patch is, and which share of them is left out."""
+    """The size of a patch, and the share of patches that is left out."""
 
     patch_size: int = Field(default=4, ge=1)
     mask_ratio: float = Field(default=0.75, ge=0, lt=1)  # [bimae] r
@@ -116,7 +116,7 @@ class PatchGrid:
 
 
 class PartialCodec(Codec, Generic[ConfigT]):
-    """What codecs have in common that store some of the patches."""
+    """Parent of codecs that store some of the patches."""
 
     is_partial: ClassVar[bool] = True
     config: ConfigT

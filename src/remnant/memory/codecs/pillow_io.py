@@ -10,7 +10,7 @@ from PIL import Image
 from remnant.errors import InputError
 from remnant.images import Shape
 
-# What Pillow raises for bytes that are no image of the format asked for.
+# Pillow's errors for bytes that are no image of the given format.
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError)
 
 

@@ -35,9 +35,14 @@ class RateConfig(CodecConfig):
     def _check_one(self) -> Self:
         given = [rate for rate in _RATES if getattr(self, rate) is not None]
         if not self.takes_rate(dict(self)) and given:
-            raise ValueError(f"nothing is lost, so {given[0]} has no meaning; set it to none")
+            raise ValueError(
+                f"a codec that loses nothing has no {given[0]}. Set memory.codec.{given[0]}=none."
+            )
         if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other; set all but one to none")
+            raise ValueError(
+                f"a codec has one of {', '.join(_RATES)}; got {' and '.join(given)}. Set all but "
+                "one to none."
+            )
         return self
 
     @classmethod
@@ -49,7 +54,7 @@ class RateConfig(CodecConfig):
 def lowest_passing(passes: Callable[[int], bool]) -> int:
     """The lowest quality that passes where better ones pass too; the best if it does not pass.
 
-    Where the test is not monotonic the answer passes all the same, though a lower one may too.
+    Where the test is not monotonic the answer still passes, though a lower one may too.
     """
     low, high = MIN_QUALITY - 1, MAX_QUALITY  # low fails, high passes or is all there is
     while high - low > 1:
