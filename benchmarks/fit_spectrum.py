@@ -4,7 +4,7 @@
 
 Counts the bytes of CIFAR-100 training images (whole, and a quarter of their 4 px patches as a
 mosaic) at three quantiser steps, moves one constant at a time, and keeps what saves bytes. Prints
-`Constants` after each round; those in src/remnant/memory/spectrum.py came from four rounds. The
+`Constants` after each round; those of `remnant.memory.codecs.transform` came from four rounds. The
 images are spread over all classes, and thirty numbers say nothing about any of them; a memory file
 written with other constants cannot be read, so changing them is a change of format.
 """
@@ -21,9 +21,10 @@ import torch
 
 from remnant.data import DataConfig, load_dataset
 from remnant.memory.codecs.coded_patches import CodedPatchCodec, CodedPatchesConfig
-from remnant.memory.codecs.transform.range_coder import Stream, count_bits
+from remnant.memory.codecs.patches import cut
+from remnant.memory.codecs.transform import TransformCoder, range_coder, step_of
+from remnant.memory.codecs.transform.range_coder import Stream
 from remnant.memory.codecs.transform.spectrum import PHOTOGRAPHS, Constants, Spectrum
-from remnant.memory.codecs.transform.transform_codec import TransformCoder, step_of
 from remnant.randomness import generator
 
 QUALITIES = (60, 75, 87)
@@ -60,6 +61,15 @@ class Counter(Stream):
         return numbers
 
 
+def count_bits(levels: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """What numbers of these levels cost, but for rounding to bytes at the end of a stream."""
+    tables, shifts = range_coder._split(levels)
+    largest, escape = range_coder._LARGEST, range_coder._ESCAPE
+    symbols = np.minimum(np.abs(numbers >> shifts) + largest, escape)  # signs cost the same
+    bits = range_coder._BITS - np.log2(range_coder._FREQUENCY[tables, symbols])
+    return bits + shifts + range_coder._ESCAPE_BITS * (symbols == escape)
+
+
 @dataclass(frozen=True)
 class Sample:
     """Quantised pictures of one kind at one quality."""
@@ -86,7 +96,7 @@ def load_samples() -> list[Sample]:
     pixels = images.read(torch.randperm(len(images), generator=generator(0))).numpy()
     codec = CodedPatchCodec(CodedPatchesConfig(), pixels.shape[1:])
     mosaics = [
-        codec.mosaic.lay(codec.patches.patchify(image)[codec.patches.draw(generator(0, index))])
+        codec.mosaic.lay(cut(image, codec.grid)[codec.patches.draw(generator(0, index))])
         for index, image in enumerate(pixels[:NUM_MOSAICS])
     ]
     samples = [sample(pixels[-NUM_WHOLE:], quality, 8, is_mosaic=False) for quality in QUALITIES]

@@ -16,7 +16,7 @@ from remnant.errors import InputError, nearest
 from remnant.files import read_json_object
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS, MethodConfig
-from remnant.settings import Settings, setting_paths
+from remnant.settings import Settings, explain_unknown, setting_paths
 from remnant.training.processes import TrainingConfig
 from remnant.views.augment import AugmentConfig
 
@@ -74,7 +74,7 @@ def override(config: ConfigT, changes: Mapping[str, Any]) -> ConfigT:
 def _assign(values: dict[str, Any], key: str, value: Any, model: type[Settings]) -> None:
     known = setting_paths(model, values)
     if key not in known:
-        raise InputError(f"{key} is not a setting." + nearest(key, known))
+        raise InputError(explain_unknown(key, known))
     if key == "method.name" and value != values["method"]["name"]:
         raise InputError(_explain_method(value, values["method"]["name"]))
     *parents, name = key.split(".")

@@ -15,6 +15,9 @@ import numpy as np
 
 Predictions = Sequence[tuple[np.ndarray, np.ndarray]]
 Matrix = Sequence[Sequence[float]]  # row i has i + 1 entries
+# Chosen: in a mean of PSNR, an image without error counts with 100 dB, well above the 83 dB of one
+# wrong value in a small image, so that the mean stays finite.
+NO_ERROR_PSNR = 100.0
 
 
 # ------------------------------------------------------------------------------------- accuracies
@@ -123,7 +126,7 @@ def density(features: np.ndarray, labels: np.ndarray) -> dict[str, float | None]
         denser. Signed features can have an "inter" near 0, where "pi" says little: compare both
         terms. What needs more samples or classes than there are is None.
     """
-    directions = _unit_rows(features)
+    directions = unit_rows(features)
     groups = [directions[labels == label] for label in np.unique(labels)]
     counts = np.array([len(group) for group in groups])
     sums = np.array([group.sum(axis=0) for group in groups])  # [K, D]
@@ -144,7 +147,7 @@ def pi_roth(features: np.ndarray, labels: np.ndarray) -> float | None:
     Features are scaled to unit length, the centre of a class is their plain mean, and lower is
     denser, the reverse of `density`. None when no class has two samples or there is one class.
     """
-    directions = _unit_rows(features)
+    directions = unit_rows(features)
     groups = [directions[labels == label] for label in np.unique(labels)]
     within = [_mean_distance(group) for group in groups if len(group) > 1]
     if not within or len(groups) < 2:
@@ -219,7 +222,7 @@ def _ratio(numerator: float | None, denominator: float | None) -> float | None:
     return float(numerator / denominator) if numerator is not None and denominator else None
 
 
-def _unit_rows(features: np.ndarray) -> np.ndarray:
+def unit_rows(features: np.ndarray) -> np.ndarray:
     """Rows of length 1; a row of zeros has no direction and stays."""
     rows = np.asarray(features, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -29,8 +29,8 @@ class Settings(BaseModel):
             raise InputError(explain(error, cls, values)) from None
 
     @classmethod
-    def chosen_by(cls, values: Any) -> type[Settings]:
-        """The class that a field of this type holds, given the values of the whole config."""
+    def chosen_by(cls, value: Any) -> type[Settings]:
+        """The class that a field of this type holds, given the plain value of the field."""
         return cls
 
 
@@ -67,17 +67,15 @@ def explain(error: ValidationError, model: type[Settings], values: Any) -> str:
         sentence = str(context["error"])
         return sentence if sentence.endswith((".", "?")) else f"{sentence}."
     if kind == "extra_forbidden":
-        return _explain_unknown(parts, owners)
+        group = place.removesuffix(parts[-1])
+        fields = [field for owner in owners for field in owner.model_fields]
+        return explain_unknown(place, [group + field for field in fields])
     if kind == "missing":
         return f"{place} must be given."
     got = f"got {_spell(first['input'])}."
     if kind == "literal_error":
         choices = [str(choice) for choice in _choices(owners, parts[-1])]
         return f"{place} must be one of {', '.join(choices)}; {got}" + _near(first, choices)
-    if kind == "union_tag_invalid":
-        choices = context["expected_tags"].replace("'", "").split(", ")
-        tag = context["tag"]
-        return f"{place} must be one of {', '.join(choices)}; got {tag}." + nearest(tag, choices)
     must = _MUSTS.get(kind)
     if must is None:
         return f"{place}: {first['msg']}; {got}"
@@ -85,24 +83,24 @@ def explain(error: ValidationError, model: type[Settings], values: Any) -> str:
 
 
 def setting_paths(model: type[Settings], values: Any, prefix: str = "") -> list[str]:
-    """Every setting that `model` knows, dotted; `values` tell which method's are meant."""
+    """Every setting that `model` knows, dotted; `values` decide which method's and codec's."""
     found = []
     for name, field in model.model_fields.items():
         found.append(f"{prefix}{name}")
-        for inner in _settings_in(field.annotation, values):
-            found += setting_paths(inner, values, f"{prefix}{name}.")
+        value = _at(values, name)
+        for inner in _settings_in(field.annotation, value):
+            found += setting_paths(inner, value, f"{prefix}{name}.")
     return list(dict.fromkeys(found))
 
 
-def _explain_unknown(parts: Sequence[str], owners: Sequence[type[Settings]]) -> str:
-    *group, name = parts
-    known = [".".join([*group, field]) for owner in owners for field in owner.model_fields]
-    hint = nearest(".".join(parts), known) if nearest(name, _last(known)) else ""
-    return f"{'.'.join(parts)} is not a setting." + (hint or f" There are {', '.join(known)}.")
-
-
-def _last(paths: Iterable[str]) -> list[str]:
-    return [path.rpartition(".")[2] for path in paths]
+def explain_unknown(key: str, known: Iterable[str]) -> str:
+    """That `key` is none of the `known` settings, and which is meant, or which its group has."""
+    group, _, name = key.rpartition(".")
+    known = list(known)
+    others = [path for path in known if path.rpartition(".")[0] == group]
+    if others and not nearest(name, [path.rpartition(".")[2] for path in others]):
+        return f"{key} is not a setting. There are {', '.join(others)}."
+    return f"{key} is not a setting." + nearest(key, known)
 
 
 def _near(problem: Any, choices: Iterable[str]) -> str:
@@ -122,10 +120,10 @@ def _trace(
         is_last = index == len(location) - 1
         fields = [owner.model_fields[part] for owner in inner if part in owner.model_fields]
         if fields:
-            owners = inner
+            owners, values = inner, _at(values, part)
             inner = [one for field in fields for one in _settings_in(field.annotation, values)]
         elif not is_last or not inner:
-            inner = [one for one in inner if _tag(one) == part]
+            inner = []
             if not isinstance(part, int):
                 continue
         else:
@@ -134,15 +132,15 @@ def _trace(
     return parts, owners
 
 
-def _settings_in(annotation: Any, values: Any) -> list[type[Settings]]:
+def _settings_in(annotation: Any, value: Any) -> list[type[Settings]]:
     """The configs that a field of this type can hold."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
-        return [annotation.chosen_by(values)]
-    return [one for part in get_args(annotation) for one in _settings_in(part, values)]
+        return [annotation.chosen_by(value)]
+    return [one for part in get_args(annotation) for one in _settings_in(part, value)]
 
 
-def _tag(model: type[Settings]) -> Any:
-    return model.model_fields["name"].default if "name" in model.model_fields else None
+def _at(values: Any, name: int | str) -> Any:
+    return values.get(name) if isinstance(values, Mapping) else None
 
 
 def _choices(owners: Sequence[type[Settings]], name: str) -> list[Any]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from remnant.errors import InputError
-from remnant.memory import CODECS, Budget, MemoryConfig, PatchesConfig, RawConfig, parse_budget
+from remnant.memory import Budget, MemoryConfig, PatchesConfig, RawConfig, parse_budget
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_codec_is_set_by_name_or_in_full() -> None:
     full = {"name": "patches", "mask_ratio": 0.9}
     assert MemoryConfig.model_validate({"codec": full}).codec == PatchesConfig(mask_ratio=0.9)
     assert MemoryConfig.model_validate({}).codec == RawConfig()
-    with pytest.raises(ValidationError, match="'raw', 'patches'"):
+    with pytest.raises(ValidationError, match=r"memory\.codec must be one of raw, patches"):
         MemoryConfig.model_validate({"codec": "jpg"})
     with pytest.raises(ValidationError, match="mask_ratio"):
         MemoryConfig.model_validate({"codec": {"name": "raw", "mask_ratio": 0.9}})
@@ -69,8 +69,3 @@ def test_a_config_survives_json() -> None:
 
 def test_bytes_may_be_a_number() -> None:
     assert MemoryConfig.model_validate({"budget": 61440}).budget == "61440"
-
-
-def test_every_codec_of_the_table_bears_its_name() -> None:
-    for name, entry in CODECS.items():
-        assert entry.config.model_fields["name"].default == name

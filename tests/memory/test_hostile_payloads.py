@@ -1,4 +1,4 @@
-"""Decoding bytes that nobody encoded: an image of the right shape, or one clear error."""
+"""Decoding bytes that no encoder wrote: an image of the right shape, or one clear error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from remnant.errors import InputError
-from remnant.memory import Codec, Exemplar
+from remnant.memory import Candidate, Codec, Exemplar
 from remnant.randomness import generator
 from tests.support.all_codecs import ALL, make_codec
 from tests.support.strategies import smooth
@@ -17,32 +17,32 @@ from tests.support.strategies import smooth
 SHAPE = (16, 20, 3)
 
 
-def mutate(payload: bytes, chance: np.random.Generator) -> bytes:
+def mutate(payload: bytes, rng: np.random.Generator) -> bytes:
     """A payload with bytes changed, cut off, put in, repeated or made up."""
-    how, place = chance.integers(6), int(chance.integers(len(payload) + 1))
+    how, place = rng.integers(6), int(rng.integers(len(payload) + 1))
     if how == 0:
         return payload[:place]
     if how == 1:
-        return payload + chance.bytes(int(chance.integers(1, 64)))
+        return payload + rng.bytes(int(rng.integers(1, 64)))
     if how == 2:
-        return payload[:place] + chance.bytes(int(chance.integers(1, 8))) + payload[place:]
+        return payload[:place] + rng.bytes(int(rng.integers(1, 8))) + payload[place:]
     if how == 3:
-        return chance.bytes(int(chance.integers(0, 600)))
+        return rng.bytes(int(rng.integers(0, 600)))
     if how == 4:
         return payload[place:] + payload[:place]
     changed = bytearray(payload)
-    for _ in range(int(chance.integers(1, 9))):
-        index = int(chance.integers(len(payload)))
-        changed[index] = int(chance.choice([0, 0xFF, changed[index] ^ 1 << chance.integers(8)]))
+    for _ in range(int(rng.integers(1, 9))):
+        index = int(rng.integers(len(payload)))
+        changed[index] = int(rng.choice([0, 0xFF, changed[index] ^ 1 << rng.integers(8)]))
     return bytes(changed)
 
 
 def hostile(codec: Codec, count: int) -> Iterator[Exemplar]:
-    chance = np.random.default_rng(7)
-    honest = [codec.encode(smooth(SHAPE, seed), generator(seed)) for seed in range(4)]
+    rng = np.random.default_rng(7)
+    honest = [codec.encode(Candidate(smooth(SHAPE, seed)), generator(seed)) for seed in range(4)]
     for index in range(count):
         exemplar = honest[index % len(honest)]
-        payload = mutate(exemplar.payload, chance)
+        payload = mutate(exemplar.payload, rng)
         yield Exemplar(payload, exemplar.positions)
 
 
@@ -83,5 +83,5 @@ def test_ten_thousand_hostile_payloads_decode_or_are_refused(choice: dict[str, A
 @pytest.mark.parametrize("choice", ALL, ids=str)
 def test_an_empty_payload_is_no_exception(choice: dict[str, Any]) -> None:
     codec = make_codec(choice, SHAPE)
-    positions = codec.encode(smooth(SHAPE, 0), generator(0)).positions
+    positions = codec.encode(Candidate(smooth(SHAPE, 0)), generator(0)).positions
     survives(codec, Exemplar(b"", positions))

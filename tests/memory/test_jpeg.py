@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from remnant.memory import Exemplar
+from remnant.memory import Candidate, Exemplar
 from remnant.memory.codecs.jpeg import JpegCodec, JpegConfig, flat_step
 from remnant.randomness import generator
 from tests.support.strategies import Shape, images, smooth
@@ -35,7 +35,7 @@ def test_it_decodes_to_what_the_whole_file_decodes_to(
 ) -> None:
     config = JpegConfig(quality=quality, subsampling=subsampling, weighting="standard")
     codec = JpegCodec(config, image.shape)
-    decoded, is_known = codec.decode(codec.encode(image, generator(0)))
+    decoded, is_known = codec.decode(codec.encode(Candidate(image), generator(0)))
     chroma = {"subsampling": subsampling} if image.shape[2] == 3 else {}
     assert is_known is None
     expected = pixels_of(file_of(image, quality=quality, **chroma), image.shape)
@@ -46,7 +46,7 @@ def test_it_decodes_to_what_the_whole_file_decodes_to(
 @given(images(), st.integers(1, 100))
 def test_flat_weighting_quantises_all_coefficients_alike(image: np.ndarray, quality: int) -> None:
     codec = JpegCodec(JpegConfig(quality=quality), image.shape)
-    decoded, _ = codec.decode(codec.encode(image, generator(0)))
+    decoded, _ = codec.decode(codec.encode(Candidate(image), generator(0)))
     tables = [[flat_step(quality)] * 64] * (1 if image.shape[2] == 1 else 2)
     chroma = {"subsampling": "4:4:4"} if image.shape[2] == 3 else {}
     expected = pixels_of(file_of(image, qtables=tables, **chroma), image.shape)
@@ -56,7 +56,7 @@ def test_flat_weighting_quantises_all_coefficients_alike(image: np.ndarray, qual
 def test_a_payload_is_the_scan_without_headers_stuffing_and_end() -> None:
     image = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     codec = JpegCodec(JpegConfig(quality=90, weighting="standard"), image.shape)
-    payload = codec.encode(image, generator(0)).payload
+    payload = codec.encode(Candidate(image), generator(0)).payload
     file = file_of(image, quality=90, subsampling="4:4:4")
     assert b"\xff\x00" in file  # or the test would show nothing
     assert file.endswith(payload.replace(b"\xff", b"\xff\x00") + b"\xff\xd9")
@@ -76,9 +76,9 @@ def test_the_tables_are_stored_once_and_hold_no_word_about_the_file() -> None:
 def test_with_a_target_the_first_byte_says_the_quality() -> None:
     image = smooth((24, 24, 3), 1)
     target = JpegCodec(JpegConfig(target_bytes=120), image.shape)
-    payload = target.encode(image, generator(0)).payload
+    payload = target.encode(Candidate(image), generator(0)).payload
     fixed = JpegCodec(JpegConfig(quality=payload[0]), image.shape)
-    assert payload[1:] == fixed.encode(image, generator(0)).payload
+    assert payload[1:] == fixed.encode(Candidate(image), generator(0)).payload
     decoded = fixed.decode(Exemplar(payload[1:]))[0]
     assert np.array_equal(target.decode(Exemplar(payload))[0], decoded)
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remnant.errors import InputError
-from remnant.memory import CODECS, Memory, MemoryConfig, PatchesConfig
+from remnant.memory import CODECS, Candidate, Memory, MemoryConfig, PatchesConfig
 from remnant.memory.codecs.webp import WebpConfig
 from remnant.planning.memory_table import plan_memory
-from tests.support.deflate import DEFLATE
+from tests.support.deflate import DeflateCodec
 from tests.support.strategies import memory_configs, pixels
 
 CIFAR = (32, 32, 3)
@@ -25,7 +25,7 @@ def some_images(count: int, shape: tuple[int, int, int] = SMALL, seed: int = 0) 
 
 @pytest.fixture
 def deflate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CODECS, "raw", DEFLATE)
+    monkeypatch.setitem(CODECS, "raw", DeflateCodec)
 
 
 # ------------------------------------------------------------------------------------------ figures
@@ -46,7 +46,7 @@ def test_sixty_kibibytes_hold_the_exemplars_of_the_specification(
 ) -> None:
     memory = Memory(config, CIFAR, seed=0)
     assert memory.capacity(1) == count
-    assert memory.add_class(0, "apple", some_images(100, CIFAR)) == count
+    assert memory.add_class(0, "apple", map(Candidate, some_images(100, CIFAR))) == count
     assert memory.nbytes == used
     (row,) = plan_memory(config, CIFAR, [1])
     assert (row["exemplars_per_class"], row["bytes_per_class"]) == (count, used)
@@ -103,7 +103,7 @@ def test_a_total_too_small_for_the_last_task_is_refused_in_the_plan() -> None:
 
 def test_the_ledger_separates_what_is_counted_from_what_is_fixed() -> None:
     memory = Memory(MemoryConfig(codec=PatchesConfig()), CIFAR, seed=0)
-    memory.add_class(0, "apple", some_images(10, CIFAR))
+    memory.add_class(0, "apple", map(Candidate, some_images(10, CIFAR)))
     ledger = memory.ledger()
     assert (ledger["payload"], ledger["positions"], ledger["lengths"]) == (7_680, 80, 0)
     assert ledger["labels"] == 0
@@ -117,8 +117,8 @@ def test_the_ledger_separates_what_is_counted_from_what_is_fixed() -> None:
 def test_the_memory_gives_back_images_labels_and_ranks() -> None:
     memory = Memory(MemoryConfig(budget="3images/class"), SMALL, seed=0)
     first, second = some_images(2), some_images(5, seed=50)
-    memory.add_class(4, "late", second)
-    memory.add_class(1, "early", [torch.from_numpy(image) for image in first])
+    memory.add_class(4, "late", map(Candidate, second))
+    memory.add_class(1, "early", map(Candidate, first))
     replay = memory.images()
     assert replay is not None
     assert replay.is_known is None
@@ -138,7 +138,7 @@ def test_unknown_pixels_take_the_mean_colour_of_the_known_or_the_colour_given() 
     image[:] = [10, 20, 30]
     config = MemoryConfig(codec=PatchesConfig())
     memory = Memory(config, SMALL, seed=0)
-    memory.add_class(0, "plain", [image])
+    memory.add_class(0, "plain", map(Candidate, [image]))
     replay, painted = memory.images(), memory.images(fill=(1, 2, 3))
     assert replay is not None
     assert painted is not None
@@ -157,7 +157,7 @@ def test_masks_differ_between_exemplars_and_classes_and_follow_the_seed() -> Non
     def bitmaps(seed: int) -> list[bytes]:
         memory = Memory(MemoryConfig(codec=PatchesConfig()), CIFAR, seed)
         for label in range(2):
-            memory.add_class(label, str(label), [pixels(CIFAR, 0)] * 10)
+            memory.add_class(label, str(label), map(Candidate, [pixels(CIFAR, 0)] * 10))
         return [exemplar.positions for label in range(2) for exemplar in memory.exemplars(label)]
 
     assert len(set(bitmaps(0))) == 20
@@ -168,37 +168,37 @@ def test_masks_differ_between_exemplars_and_classes_and_follow_the_seed() -> Non
 def test_images_beyond_the_share_are_never_read() -> None:
     memory = Memory(MemoryConfig(budget="2images/class"), SMALL, seed=0)
     images = iter(some_images(3))
-    memory.add_class(0, "one", images)
+    memory.add_class(0, "one", map(Candidate, images))
     assert len(list(images)) == 1
 
 
 def test_a_class_that_fails_leaves_the_memory_as_it_was() -> None:
     memory = Memory(MemoryConfig(budget="4images"), SMALL, seed=0)
-    memory.add_class(0, "good", some_images(4))
+    memory.add_class(0, "good", map(Candidate, some_images(4)))
     before = memory.digest()
     with pytest.raises(InputError, match="shape"):
-        memory.add_class(1, "bad", [*some_images(1), pixels(CIFAR, 0)])
+        memory.add_class(1, "bad", map(Candidate, [*some_images(1), pixels(CIFAR, 0)]))
     with pytest.raises(InputError, match="at least one image"):
         memory.add_class(1, "none", [])
     with pytest.raises(InputError, match="label of its own"):
-        memory.add_class(0, "twice", some_images(1))
+        memory.add_class(0, "twice", map(Candidate, some_images(1)))
     with pytest.raises(InputError, match="valid text"):
-        memory.add_class(1, "\ud800", some_images(1))
+        memory.add_class(1, "\ud800", map(Candidate, some_images(1)))
     assert memory.digest() == before
 
 
 def test_shrinking_keeps_the_best_ranked() -> None:
     memory = Memory(MemoryConfig(budget="9images"), SMALL, seed=0)
-    memory.add_class(0, "one", some_images(9))
+    memory.add_class(0, "one", map(Candidate, some_images(9)))
     before = memory.exemplars(0)
-    for num_classes, count in ((2, 4), (4, 2), (9, 1)):
-        memory.fit_to(num_classes)
+    for label, count in ((1, 4), (2, 3), (3, 2), (4, 1)):
+        memory.add_class(label, str(label), map(Candidate, some_images(9)))
         assert memory.exemplars(0) == before[:count]
 
 
 def test_removing_names_what_is_there() -> None:
     memory = Memory(MemoryConfig(), SMALL, seed=0)
-    memory.add_class(3, "cat", some_images(2))
+    memory.add_class(3, "cat", map(Candidate, some_images(2)))
     with pytest.raises(InputError, match=r"holds \[3\]"):
         memory.remove_class(0)
     with pytest.raises(InputError, match="0 to 1"):
@@ -211,7 +211,7 @@ def test_payloads_of_varying_length_pay_for_their_lengths() -> None:
     size = len(zlib.compress(flat[0].tobytes()))
     memory = Memory(MemoryConfig(budget=f"{10 * (size + 2)}B/class"), SMALL, seed=0)
     assert memory.capacity(1) is None
-    assert memory.add_class(0, "flat", flat) == 10
+    assert memory.add_class(0, "flat", map(Candidate, flat)) == 10
     assert memory.ledger()["lengths"] == 20
     assert memory.nbytes == memory.budget_bytes
     replay = memory.images()
@@ -219,17 +219,13 @@ def test_payloads_of_varying_length_pay_for_their_lengths() -> None:
     assert replay.images.read(torch.tensor([7]))[0].unique().tolist() == [7]
     (row,) = plan_memory(memory.config, SMALL, [1])
     assert row["exemplars_per_class"] is row["total_bytes"] is None
-    (row,) = plan_memory(memory.config, SMALL, [1], average_bytes=size + 2.5)
-    assert (row["exemplars_per_class"], row["total_bytes"]) == (9, int(9 * (size + 2.5)))
-    with pytest.raises(InputError, match="on average"):
-        plan_memory(memory.config, SMALL, [1], average_bytes=11 * (size + 2))
 
 
 @pytest.mark.usefixtures("deflate")
 def test_a_varying_payload_that_exceeds_its_share_is_refused() -> None:
     memory = Memory(MemoryConfig(budget="30B/class"), SMALL, seed=0)
     with pytest.raises(InputError, match="its share is 30"):
-        memory.add_class(0, "noise", some_images(1))
+        memory.add_class(0, "noise", map(Candidate, some_images(1)))
 
 
 # -------------------------------------------------------------------------------------- properties
@@ -241,8 +237,10 @@ def test_a_class_fills_its_share_or_runs_out_of_images(
     config: MemoryConfig, counts: list[int]
 ) -> None:
     memory = Memory(config, SMALL, seed=0)
-    memory.fit_to(len(counts))
+    memory.expect(len(counts))
     for label, count in enumerate(counts):
         room = memory.room() or 0
         assert room >= (memory.capacity(len(counts)) or 0)
-        assert memory.add_class(label, str(label), some_images(count)) == min(count, room)
+        assert memory.add_class(label, str(label), map(Candidate, some_images(count))) == min(
+            count, room
+        )

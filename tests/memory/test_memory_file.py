@@ -13,23 +13,27 @@ from hypothesis import strategies as st
 
 from remnant.archives import write_archive
 from remnant.errors import InputError
-from remnant.memory import CODECS, Memory, MemoryConfig, PatchesConfig
-from tests.support.deflate import DEFLATE
+from remnant.memory import CODECS, Candidate, Memory, MemoryConfig, PatchesConfig
+from tests.support.deflate import DeflateCodec
 from tests.support.strategies import memory_configs, pixels
 
 SMALL = (8, 8, 3)
 PATCHES = MemoryConfig(codec=PatchesConfig(patch_size=2), budget="3images/class")
 JPEG = MemoryConfig.model_validate({"codec": "jpeg", "budget": "9images/class"})
-WEBP = MemoryConfig.model_validate({"codec": "webp", "budget": "1KB", "when_full": "recode"})
+WEBP = MemoryConfig.model_validate({"codec": "webp", "budget": "1KB"})
 CODED = MemoryConfig.model_validate({"codec": "coded-patches", "budget": "3images"})
 ALL = {"patches": PATCHES, "jpeg": JPEG, "webp": WEBP, "coded-patches": CODED}
 
 
 def filled(config: MemoryConfig = PATCHES, num_classes: int = 2, seed: int = 0) -> Memory:
     memory = Memory(config, SMALL, seed)
-    memory.fit_to(num_classes)
+    memory.expect(num_classes)
     for label in range(num_classes):
-        memory.add_class(label, f"class {label}", [pixels(SMALL, 9 * label + i) for i in range(3)])
+        memory.add_class(
+            label,
+            f"class {label}",
+            map(Candidate, [pixels(SMALL, 9 * label + i) for i in range(3)]),
+        )
     return memory
 
 
@@ -49,10 +53,10 @@ def test_a_memory_survives_its_arrays(config: MemoryConfig, num_classes: int) ->
 def test_equal_contents_give_equal_files_however_they_came_about(tmp_path: Path) -> None:
     first = filled()
     second = Memory(PATCHES, SMALL, seed=0)
-    second.add_class(1, "class 1", [pixels(SMALL, 9 + i) for i in range(3)])
-    second.add_class(5, "gone", [pixels(SMALL, 77)])
+    second.add_class(1, "class 1", map(Candidate, [pixels(SMALL, 9 + i) for i in range(3)]))
+    second.add_class(5, "gone", map(Candidate, [pixels(SMALL, 77)]))
     second.remove_class(5)
-    second.add_class(0, "class 0", [pixels(SMALL, i) for i in range(3)])
+    second.add_class(0, "class 0", map(Candidate, [pixels(SMALL, i) for i in range(3)]))
     digests = first.save(tmp_path / "a"), second.save(tmp_path / "nested" / "b")
     assert digests == (first.digest(), second.digest())
     assert (tmp_path / "a").read_bytes() == (tmp_path / "nested" / "b").read_bytes()
@@ -63,7 +67,7 @@ def test_a_loaded_memory_goes_on_like_the_saved_one(tmp_path: Path) -> None:
     memory.save(tmp_path / "memory")
     again = Memory.load(tmp_path / "memory")
     for one in (memory, again):
-        one.add_class(7, "new", [pixels(SMALL, 70)])
+        one.add_class(7, "new", map(Candidate, [pixels(SMALL, 70)]))
     assert again.digest() == memory.digest()
 
 
@@ -78,8 +82,8 @@ def test_what_was_removed_is_not_in_the_file(tmp_path: Path) -> None:
     planted[::2] = 93
     pattern = planted[:2].tobytes()
     memory = filled(MemoryConfig(budget="3images/class"))
-    memory.add_class(2, "a secret name", [pixels(SMALL, 50), planted])
-    memory.add_class(3, "another", [planted])
+    memory.add_class(2, "a secret name", map(Candidate, [pixels(SMALL, 50), planted]))
+    memory.add_class(3, "another", map(Candidate, [planted]))
     path = tmp_path / "memory"
     memory.save(path)
     assert path.read_bytes().count(pattern) == 8
@@ -147,14 +151,21 @@ def test_a_changed_byte_is_found_under_any_codec(
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A file of each kind; that of WebP holds a memory whose quality was lowered."""
+    """A file of each kind."""
     folder = tmp_path_factory.mktemp("memories")
     for name, config in ALL.items():
-        memory = filled(config)
-        memory.fit_to(4)
-        memory.save(folder / name)
-    assert Memory.load(folder / "webp").codec.config != WEBP.codec
+        filled(config).save(folder / name)
     return {name: folder / name for name in ALL}
+
+
+def test_a_memory_whose_quality_was_lowered_opens_with_the_codec_it_holds() -> None:
+    """Quality could once give way before exemplars did; the header then names two codecs."""
+    memory = filled(WEBP)
+    arrays, metadata = memory.state_arrays()
+    held = metadata["config"]["codec"]
+    old = metadata["config"] | {"codec": held | {"quality": 95}, "when_full": "recode"}
+    again = Memory.from_arrays(arrays, metadata | {"config": old, "codec": held})
+    assert again.digest() == memory.digest()
 
 
 def test_a_missing_or_shortened_file_is_refused(tmp_path: Path) -> None:
@@ -225,7 +236,7 @@ def test_more_than_the_budget_is_refused() -> None:
 
 
 def test_lengths_are_stored_where_they_vary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CODECS, "raw", DEFLATE)
+    monkeypatch.setitem(CODECS, "raw", DeflateCodec)
     memory = filled(MemoryConfig())
     arrays, metadata = memory.state_arrays()
     sizes = [len(zlib.compress(pixels(SMALL, seed).tobytes())) for seed in (0, 1, 2, 9, 10, 11)]
@@ -280,15 +291,15 @@ def test_a_true_checksum_over_a_payload_of_nonsense_is_named_when_it_is_decoded(
 def test_thousands_of_mutated_files_raise_nothing_but_input_errors(
     config: MemoryConfig, tmp_path: Path
 ) -> None:
-    path, chance = tmp_path / "memory", random.Random(0)
+    path, rng = tmp_path / "memory", random.Random(0)
     filled(config).save(path)
     content = path.read_bytes()
     for _ in range(2_000):
         damaged = bytearray(content)
-        for _ in range(chance.randint(1, 4)):
-            start = chance.randrange(len(damaged))
-            piece = chance.randbytes(chance.randint(0, 4))
-            damaged[start : start + chance.randint(0, 6)] = piece
+        for _ in range(rng.randint(1, 4)):
+            start = rng.randrange(len(damaged))
+            piece = rng.randbytes(rng.randint(0, 4))
+            damaged[start : start + rng.randint(0, 6)] = piece
         if damaged == content:
             continue
         path.write_bytes(damaged)
@@ -299,16 +310,16 @@ def test_thousands_of_mutated_files_raise_nothing_but_input_errors(
 @pytest.mark.slow
 @pytest.mark.parametrize("config", ALL.values(), ids=ALL)
 def test_thousands_of_mutated_contents_load_or_are_refused(config: MemoryConfig) -> None:
-    chance, memory = random.Random(1), filled(config, num_classes=1)
+    rng, memory = random.Random(1), filled(config, num_classes=1)
     values = [None, True, -1, 0, 3, 2**63, 1e308, "", "x", [], [1], {}, {"name": "raw"}, "raw"]
     for _ in range(2_000):
         arrays, metadata = memory.state_arrays()
-        target = chance.choice([metadata, metadata["config"], metadata["config"]["codec"]])
-        target[chance.choice(sorted(target))] = chance.choice(values)
-        name = chance.choice(sorted(arrays))
-        size, dtype = chance.randint(0, 9), chance.choice(["u1", "i8", "f4", arrays[name].dtype])
-        if chance.random() < 0.5:
-            arrays[name] = np.frombuffer(chance.randbytes(8 * size), dtype=dtype)
+        target = rng.choice([metadata, metadata["config"], metadata["config"]["codec"]])
+        target[rng.choice(sorted(target))] = rng.choice(values)
+        name = rng.choice(sorted(arrays))
+        size, dtype = rng.randint(0, 9), rng.choice(["u1", "i8", "f4", arrays[name].dtype])
+        if rng.random() < 0.5:
+            arrays[name] = np.frombuffer(rng.randbytes(8 * size), dtype=dtype)
         try:
             Memory.from_arrays(arrays, metadata).images()
         except InputError:

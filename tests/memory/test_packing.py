@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remnant.errors import InputError
-from remnant.memory import CODECS, Memory, MemoryConfig
+from remnant.memory import CODECS, Candidate, Memory, MemoryConfig
 from remnant.memory.packing import water_level
-from tests.support.deflate import DEFLATE
+from tests.support.deflate import DeflateCodec
 from tests.support.strategies import pixels
 
 SMALL = (8, 8, 3)
@@ -27,12 +27,12 @@ def remember(memory: Memory, num_images: Sequence[int]) -> None:
     first = max(memory.labels, default=-1) + 1
     memory.expect(first + len(num_images))
     for label, count in enumerate(num_images, start=first):
-        memory.add_class(label, str(label), some_images(count, seed=100 * label))
+        memory.add_class(label, str(label), map(Candidate, some_images(count, seed=100 * label)))
 
 
 @pytest.fixture
 def deflate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CODECS, "raw", DEFLATE)
+    monkeypatch.setitem(CODECS, "raw", DeflateCodec)
 
 
 # -------------------------------------------------------------------------------------- the level
@@ -121,9 +121,9 @@ def test_the_room_told_is_what_is_stored() -> None:
     memory = Memory(MemoryConfig(budget="20images"), SMALL, seed=0)
     memory.expect(3)
     assert (memory.room(), memory.capacity(3)) == (6, 6)
-    memory.add_class(0, "few", some_images(2))
+    memory.add_class(0, "few", map(Candidate, some_images(2)))
     assert (memory.room(), memory.capacity(3)) == (9, 6)
-    assert memory.add_class(1, "many", some_images(30)) == 9
+    assert memory.add_class(1, "many", map(Candidate, some_images(30))) == 9
 
 
 def test_a_budget_per_class_is_never_left_to_others() -> None:
@@ -145,9 +145,14 @@ def flat(count: int) -> list[np.ndarray]:
 def test_a_class_ends_at_the_first_exemplar_that_does_not_fit() -> None:
     memory = Memory(MemoryConfig(budget="600B/class"), SMALL, seed=0)
     noise, small = some_images(3), flat(3)
-    assert memory.add_class(0, "mixed", [noise[0], small[0], noise[1], noise[2], small[1]]) == 3
+    assert (
+        memory.add_class(
+            0, "mixed", map(Candidate, [noise[0], small[0], noise[1], noise[2], small[1]])
+        )
+        == 3
+    )
     rest = memory.budget_bytes - memory.nbytes
-    assert len(memory.codec.encode(small[1], torch.Generator()).payload) < rest < SIZE
+    assert len(memory.codec.encode(Candidate(small[1]), torch.Generator()).payload) < rest < SIZE
 
 
 @pytest.mark.usefixtures("deflate")
@@ -162,10 +167,8 @@ def test_the_last_class_takes_all_that_is_left_of_a_total() -> None:
 @pytest.mark.usefixtures("deflate")
 def test_a_share_below_the_best_exemplar_of_an_old_class_is_refused_without_change() -> None:
     memory = Memory(MemoryConfig(budget="300B"), SMALL, seed=0)
-    memory.add_class(0, "noise", some_images(1))
+    memory.add_class(0, "noise", map(Candidate, some_images(1)))
     before = memory.digest()
     with pytest.raises(InputError, match="one exemplar of class 'noise'"):
-        memory.fit_to(2)
-    with pytest.raises(InputError, match="one exemplar of class 'noise'"):
-        memory.add_class(1, "flat", flat(9))
+        memory.add_class(1, "flat", map(Candidate, flat(9)))
     assert memory.digest() == before

@@ -8,9 +8,9 @@ import torch
 
 from remnant.errors import InputError
 from remnant.images import ArrayImages
-from remnant.memory import CODECS, Exemplar, Memory, MemoryConfig, PatchesConfig, replay
+from remnant.memory import CODECS, Candidate, Exemplar, Memory, MemoryConfig, PatchesConfig, replay
 from remnant.memory.replay import StoredImages
-from tests.support.deflate import DEFLATE, DeflateCodec
+from tests.support.deflate import DeflateCodec
 from tests.support.strategies import pixels
 
 SMALL = (8, 8, 3)
@@ -20,14 +20,18 @@ CONFIGS = [MemoryConfig(), MemoryConfig(codec=PatchesConfig())]
 def filled(config: MemoryConfig) -> Memory:
     memory = Memory(config, SMALL, seed=0)
     for label in range(2):
-        memory.add_class(label, f"class {label}", [pixels(SMALL, 9 * label + i) for i in range(4)])
+        memory.add_class(
+            label,
+            f"class {label}",
+            map(Candidate, [pixels(SMALL, 9 * label + i) for i in range(4)]),
+        )
     return memory
 
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every memory counts as too large to be held decoded, every image as worth a thread."""
-    monkeypatch.setattr(replay, "HELD_BYTES", 0)
+    monkeypatch.setattr(replay, "MAX_DECODED_BYTES", 0)
     monkeypatch.setattr(replay, "_THREADED_BYTES", 0)
 
 
@@ -70,7 +74,7 @@ def test_a_large_memory_is_decoded_row_by_row_and_no_thread_stays(
             decoded.append(exemplar.payload)
             return super().decode(exemplar)
 
-    monkeypatch.setitem(CODECS, "raw", DEFLATE._replace(build=Watched))
+    monkeypatch.setitem(CODECS, "raw", Watched)
     memory = filled(MemoryConfig())
     replay = memory.images()
     assert replay is not None
@@ -98,7 +102,7 @@ class BrokenCodec(DeflateCodec):
 def test_what_cannot_be_decoded_is_named_by_class_and_rank(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setitem(CODECS, "raw", DEFLATE._replace(build=BrokenCodec))
+    monkeypatch.setitem(CODECS, "raw", BrokenCodec)
     sentence = "exemplar 1 of class 'class 0' cannot be decoded: the scan ends too early"
     memory = filled(MemoryConfig())
     with pytest.raises(InputError, match=sentence):
@@ -115,6 +119,6 @@ def test_an_image_of_another_shape_is_refused(monkeypatch: pytest.MonkeyPatch) -
         def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, None]:
             return super().decode(exemplar)[0].reshape(4, 16, 3), None
 
-    monkeypatch.setitem(CODECS, "raw", DEFLATE._replace(build=Turned))
+    monkeypatch.setitem(CODECS, "raw", Turned)
     with pytest.raises(InputError, match=r"exemplar 0 of class 'class 0'.*\(4, 16, 3\)"):
         filled(MemoryConfig()).images()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from remnant.errors import InputError
+from remnant.memory import Candidate
 from remnant.memory.codecs.webp import WebpCodec, WebpConfig, pack_number, unpack_number
 from remnant.randomness import generator
 from tests.support.strategies import images, pixels, smooth
@@ -27,7 +28,7 @@ def file_of(image: np.ndarray, **options: Any) -> bytes:
 @given(images(), st.sampled_from([1, 50, 100]))
 def test_it_decodes_to_what_the_whole_file_decodes_to(image: np.ndarray, quality: int) -> None:
     codec = WebpCodec(WebpConfig(quality=quality), image.shape)
-    decoded, is_known = codec.decode(codec.encode(image, generator(0)))
+    decoded, is_known = codec.decode(codec.encode(Candidate(image), generator(0)))
     assert is_known is None
     picture = Image.open(BytesIO(file_of(image, quality=quality, method=6)))
     expected = np.asarray(picture.convert("L" if image.shape[2] == 1 else "RGB"))
@@ -38,7 +39,7 @@ def test_it_decodes_to_what_the_whole_file_decodes_to(image: np.ndarray, quality
 @given(images())
 def test_lossless_webp_returns_an_image_bit_for_bit(image: np.ndarray) -> None:
     codec = WebpCodec(WebpConfig(lossless=True), image.shape)
-    decoded, _ = codec.decode(codec.encode(image, generator(0)))
+    decoded, _ = codec.decode(codec.encode(Candidate(image), generator(0)))
     assert np.array_equal(decoded, image)
 
 
@@ -48,7 +49,9 @@ def test_container_start_code_and_sizes_are_stripped(
     shape: tuple[int, int, int], quality: int
 ) -> None:
     image = smooth(shape, 1)
-    payload = WebpCodec(WebpConfig(quality=quality), shape).encode(image, generator(0)).payload
+    payload = (
+        WebpCodec(WebpConfig(quality=quality), shape).encode(Candidate(image), generator(0)).payload
+    )
     file = file_of(image, quality=quality, method=6)
     partition_bytes = int.from_bytes(file[20:23], "little") >> 5
     frame = file[30 : 20 + int.from_bytes(file[16:20], "little")]
@@ -58,7 +61,11 @@ def test_container_start_code_and_sizes_are_stripped(
 
 def test_the_lossless_signature_is_stripped() -> None:
     image = smooth((32, 32, 3), 1)
-    payload = WebpCodec(WebpConfig(lossless=True), image.shape).encode(image, generator(0)).payload
+    payload = (
+        WebpCodec(WebpConfig(lossless=True), image.shape)
+        .encode(Candidate(image), generator(0))
+        .payload
+    )
     file = file_of(image, lossless=True, quality=100, method=4, exact=True)
     assert file[25:].rstrip(b"\0") == payload.rstrip(b"\0")
 
@@ -72,7 +79,7 @@ def test_sides_that_webp_cannot_store_are_refused() -> None:
 def test_grey_stays_grey() -> None:
     image = pixels((9, 9, 1), 5)
     codec = WebpCodec(WebpConfig(lossless=True), image.shape)
-    assert np.array_equal(codec.decode(codec.encode(image, generator(0)))[0], image)
+    assert np.array_equal(codec.decode(codec.encode(Candidate(image), generator(0)))[0], image)
 
 
 @settings(max_examples=40, deadline=None)

@@ -4,6 +4,7 @@ import math
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from remnant.errors import InputError
-from remnant.memory import Memory, MemoryConfig, PatchesConfig, RawConfig
+from remnant.memory import Candidate, Memory, MemoryConfig, PatchesConfig, RawConfig
 from remnant.methods.base import World
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 from remnant.phases import Phase
@@ -70,7 +71,7 @@ def test_the_bytes_of_twenty_raw_images_hold_four_times_as_many_exemplars(
         budget="20images/class", codec=PatchesConfig(), count_overhead=count_overhead
     )
     memory = Memory(config, (32, 32, 3), seed=0)
-    memory.add_class(0, "grey", [torch.zeros(32, 32, 3, dtype=torch.uint8)] * 100)
+    memory.add_class(0, "grey", map(Candidate, [np.zeros((32, 32, 3), np.uint8)] * 100))
     assert memory.budget_bytes == 61_440
     assert memory.counts == [count]
     assert memory.nbytes == count * (768 + 8 * count_overhead) <= 61_440
@@ -79,7 +80,7 @@ def test_the_bytes_of_twenty_raw_images_hold_four_times_as_many_exemplars(
 def test_an_exemplar_of_224_pixels_takes_37632_bytes_beside_its_bitmap() -> None:
     config = MemoryConfig(budget="1MiB/class", codec=PatchesConfig(patch_size=16))
     memory = Memory(config, (224, 224, 3), seed=0)
-    memory.add_class(0, "grey", [torch.zeros(224, 224, 3, dtype=torch.uint8)])
+    memory.add_class(0, "grey", map(Candidate, [np.zeros((224, 224, 3), np.uint8)]))
     (exemplar,) = memory.exemplars(0)
     assert len(exemplar.payload) == 37_632
     assert len(exemplar.positions) == math.ceil(196 / 8)

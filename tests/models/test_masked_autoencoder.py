@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 from remnant.models.masked_autoencoder import (
     choose_visible,
     is_hidden,
-    num_visible,
     patch_grid,
     patchify,
     unpatchify,
@@ -47,29 +44,6 @@ def test_patches_run_row_by_row_and_hold_their_own_pixels() -> None:
 def test_a_patch_size_that_does_not_divide_the_image_is_refused() -> None:
     with pytest.raises(ValueError, match=r"must divide .* \(32 x 30\); got 4"):
         patch_grid((32, 30, 3), 4)
-
-
-@pytest.mark.parametrize(
-    ("num_patches", "mask_ratio", "expected"),
-    [(25, 0.8, 5), (64, 0.75, 16), (64, 0.4, 38), (196, 0.75, 49), (10, 0.9, 1), (7, 0.0, 7)],
-)
-def test_visible_patches_are_counted_in_decimal_arithmetic(
-    num_patches: int, mask_ratio: float, expected: int
-) -> None:
-    assert num_visible(num_patches, mask_ratio) == expected
-
-
-@given(num_patches=st.integers(1, 4096), thousandths=st.integers(0, 1000))
-def test_visible_patches_are_the_floor_of_the_exact_product(
-    num_patches: int, thousandths: int
-) -> None:
-    exact = num_patches * (1 - Fraction(thousandths, 1000))
-    assert num_visible(num_patches, thousandths / 1000) == exact.numerator // exact.denominator
-
-
-def test_a_mask_ratio_outside_zero_to_one_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"between 0 and 1; got 1\.5"):
-        num_visible(64, 1.5)
 
 
 @given(

@@ -18,10 +18,17 @@ from remnant.cli.console import parse_settings
 from remnant.config import override
 from remnant.data import DataConfig, data_root, load_dataset
 from remnant.errors import InputError
-from remnant.memory import CODECS, Codec, Exemplar, MemoryConfig, PatchesConfig, build_codec
-from remnant.memory.codecs import CodecEntry
+from remnant.memory import (
+    CODECS,
+    Candidate,
+    Codec,
+    CodecConfig,
+    Exemplar,
+    MemoryConfig,
+    PatchesConfig,
+    build_codec,
+)
 from remnant.planning.codec_table import (
-    TRIED,
     Plan,
     configure,
     describe_setting,
@@ -32,14 +39,13 @@ from remnant.planning.codec_table import (
 )
 from remnant.planning.codec_trials import Row
 from remnant.recipes import load_recipe
-from remnant.settings import Settings
 from tests.support.command_line import Command
 from tests.support.worlds import make_dataset
 
 IMAGE_BYTES = 16 * 16 * 3  # of the worlds
 
 
-class FaultyConfig(Settings):
+class FaultyConfig(CodecConfig):
     """The left half of an image, with an error of the same size everywhere in it."""
 
     name: Literal["faulty"] = "faulty"
@@ -50,9 +56,11 @@ class FaultyConfig(Settings):
 class FaultyCodec(Codec):
     """Images of 60 and more take ten bytes above their size."""
 
+    Config = FaultyConfig
     grid = (1, 2)
 
-    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
+    def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
+        image = candidate.image
         return Exemplar(image.tobytes() + bytes(10 * int(image.max() >= 60)))
 
     def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +73,7 @@ class FaultyCodec(Codec):
 
 
 class RefusedCodec(FaultyCodec):
-    def __init__(self, config: Settings, image_shape: tuple[int, int, int]) -> None:
+    def __init__(self, config: CodecConfig, image_shape: tuple[int, int, int]) -> None:
         raise InputError("the library is not installed.")
 
 
@@ -74,7 +82,7 @@ def only_faulty(monkeypatch: pytest.MonkeyPatch) -> None:
     """No codec but the faulty one."""
     for name in list(CODECS):
         monkeypatch.delitem(CODECS, name)
-    monkeypatch.setitem(CODECS, "faulty", CodecEntry(FaultyConfig, FaultyCodec))
+    monkeypatch.setitem(CODECS, "faulty", FaultyCodec)
 
 
 def plan_of(budget: str, **options: object) -> Plan:
@@ -135,7 +143,7 @@ def test_sizes_that_vary_count_with_their_mean_and_lengths() -> None:
 
 @pytest.mark.usefixtures("only_faulty")
 def test_psnr_is_over_the_stored_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TRIED, "faulty", ({"error": 1},))
+    monkeypatch.setattr(FaultyCodec, "trial_settings", ({"error": 1},))
     row = row_of(plan_of("1KiB/class"), "faulty error 1")
     assert row.psnr == pytest.approx(20 * math.log10(255))
     assert row.stored_ratio == 0.5
@@ -143,7 +151,8 @@ def test_psnr_is_over_the_stored_pixels(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.usefixtures("only_faulty")
 def test_exact_means_every_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TRIED, "faulty", ({"error": 0}, {"error": 1, "spares_dark": True}))
+    tried = ({"error": 0}, {"error": 1, "spares_dark": True})
+    monkeypatch.setattr(FaultyCodec, "trial_settings", tried)
     plan = plan_of("1KiB/class")
     assert row_of(plan, "faulty error 0").psnr is None
     # One class in four is dark, and counts with 100 dB.
@@ -177,19 +186,17 @@ def test_a_plan_is_a_function_of_its_seed() -> None:
 # ---------------------------------------------------------------------------------------- settings
 
 
-@pytest.mark.parametrize("name", TRIED)
-def test_every_listed_setting_is_one_of_its_codec(name: str) -> None:
-    if name == "jpeg-xl":
-        pytest.importorskip("imagecodecs")
+@pytest.mark.parametrize("name", CODECS)
+def test_every_trial_setting_is_one_of_its_codec(name: str) -> None:
     for shape in ((32, 32, 3), (224, 224, 3), (9, 15, 1)):
-        for listed in TRIED[name]:
-            config = configure(CODECS[name].config, listed, shape)
+        for listed in CODECS[name].trial_settings:
+            config = configure(CODECS[name].Config, listed, shape)
             assert config.name == name
             build_codec(config, shape)
 
 
 def test_every_codec_is_tried_or_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CODECS, "faulty", CodecEntry(FaultyConfig, RefusedCodec))
+    monkeypatch.setitem(CODECS, "faulty", RefusedCodec)
     plan = plan_of("1KiB/class")
     tried = {row.codec for row in plan.rows} | {label.split()[0] for label in plan.skipped}
     assert tried == set(CODECS)

@@ -1,4 +1,4 @@
-"""A codec whose payloads vary in length, as later codecs will."""
+"""A codec whose payloads vary in length, as those of real codecs do."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import zlib
 import numpy as np
 import torch
 
-from remnant.memory import CODECS, Codec, Exemplar
-from remnant.memory.codecs import CodecEntry
+from remnant.memory import Candidate, Codec, Exemplar, RawConfig
 
 
 class DeflateCodec(Codec):
-    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
-        return Exemplar(zlib.compress(image.tobytes()))
+    Config = RawConfig  # takes the place of "raw"
+
+    def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
+        return Exemplar(zlib.compress(candidate.image.tobytes()))
 
     def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, None]:
         pixels = np.frombuffer(zlib.decompress(exemplar.payload), dtype=np.uint8)
         return pixels.reshape(self.image_shape), None
-
-
-DEFLATE = CodecEntry(CODECS["raw"].config, DeflateCodec)  # takes the place of "raw"

@@ -17,13 +17,13 @@ def pixels(shape: Shape, seed: int) -> np.ndarray:
 
 def smooth(shape: Shape, seed: int) -> np.ndarray:
     """An image of waves that codecs can do something with, as with a photograph."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[: shape[0], : shape[1]] / 32
     waves = np.zeros(shape)
     for _ in range(6):
-        down, across, phase = chance.uniform(-4, 4), chance.uniform(-4, 4), chance.uniform(0, 7)
+        down, across, phase = rng.uniform(-4, 4), rng.uniform(-4, 4), rng.uniform(0, 7)
         wave = np.sin(2 * np.pi * (down * rows + across * columns) + phase)
-        waves += wave[..., None] * chance.uniform(-20, 20, shape[2])
+        waves += wave[..., None] * rng.uniform(-20, 20, shape[2])
     return np.clip(np.rint(128 + waves), 0, 255).astype(np.uint8)
 
 

@@ -74,9 +74,7 @@ def bench(
         "predict_images_per_second": BATCH / seconds["predict"],
         "complete_images_per_second": BATCH / seconds["complete"],
         "augment_images_per_second": BATCH / seconds["augment"],
-        "codecs": {
-            name: _codec_figures(name, seconds) for name in CODECS if f"encode {name}" in workloads
-        },
+        "codecs": {name: _codec_figures(name, seconds) for name in CODECS},
         "checkpoint": {
             "seconds": seconds["checkpoint"],
             "megabytes": checkpoint_bytes / 1e6,

@@ -1,18 +1,16 @@
-"""What a run does beside its training steps, to be timed."""
+"""Parts of a run beside its training steps, to be timed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from remnant.bench.steps import BATCH, NUM_CLASSES, SHAPE
 from remnant.bench.stopwatch import Work
-from remnant.errors import InputError
-from remnant.memory import CODECS, Codec
+from remnant.memory import CODECS, Candidate, Codec
 from remnant.methods.bimae import BiMAE
 from remnant.phases import OptimizerConfig
 from remnant.planning.flops import batch_of_noise
@@ -39,31 +37,24 @@ def network_works(method: BiMAE) -> dict[str, Work]:
 
 
 def codec_works() -> dict[str, Work]:
-    """For every codec with its own settings: encoding `CODED` images, and decoding them.
-
-    A codec that needs a package which is not installed is left out.
-    """
+    """For every codec with its default settings: encoding `CODED` images, and decoding them."""
     works: dict[str, Work] = {}
-    images = clouds(CODED).numpy()
-    for name, entry in CODECS.items():
-        try:
-            codec = entry.build(entry.config(), SHAPE)
-        except InputError:
-            continue
-        works |= _works_of(name, codec, images)
+    candidates = [Candidate(image) for image in clouds(CODED).numpy()]
+    for name, codec in CODECS.items():
+        works |= _works_of(name, codec(codec.Config.parse({}), SHAPE), candidates)
     return works
 
 
-def _works_of(name: str, codec: Codec, images: np.ndarray) -> dict[str, Work]:
-    exemplars = [codec.encode(image, generator(0, "bench")) for image in images]
+def _works_of(name: str, codec: Codec, candidates: list[Candidate]) -> dict[str, Work]:
+    exemplars = [codec.encode(one, generator(0, "bench")) for one in candidates]
     return {
-        f"encode {name}": lambda: [codec.encode(one, generator(0, "bench")) for one in images],
+        f"encode {name}": lambda: [codec.encode(one, generator(0, "bench")) for one in candidates],
         f"decode {name}": lambda: [codec.decode(one) for one in exemplars],
     }
 
 
 def _state_of(method: BiMAE) -> Arrays:
-    """What a checkpoint in the middle of a phase holds: network and optimiser."""
+    """The contents of a checkpoint in the middle of a phase: network and optimiser."""
     parameters = list(method.parameters())
     optimizer = build_optimizer(OptimizerConfig(name="adam", lr=1e-6), parameters)
     for parameter in parameters:
@@ -81,7 +72,7 @@ def checkpoint_work(method: BiMAE, folder: Path) -> tuple[Work, int]:
 
 def clouds(count: int) -> Tensor:
     """Smooth images, uint8 [count, *SHAPE], that codecs treat more like photographs than noise."""
-    chance = torch.Generator().manual_seed(0)
-    coarse = torch.rand(count, SHAPE[2], 6, 6, generator=chance)
+    rng = torch.Generator().manual_seed(0)
+    coarse = torch.rand(count, SHAPE[2], 6, 6, generator=rng)
     smooth = functional.interpolate(coarse, SHAPE[:2], mode="bicubic").clamp(0, 1)
     return (smooth * 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()

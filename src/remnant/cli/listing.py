@@ -81,7 +81,7 @@ def _list_entries(kind: Kind) -> Rows:
         return [{"name": name, "about": describe_recipe(name)} for name in RECIPES]
     if kind == "codecs":
         return [
-            {"name": name, "about": _first_line(entry.config)} for name, entry in CODECS.items()
+            {"name": name, "about": _first_line(codec.Config)} for name, codec in CODECS.items()
         ]
     return [
         {

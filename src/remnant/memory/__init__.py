@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from remnant.memory.budget import Budget, MemoryConfig, parse_budget
-from remnant.memory.codecs import CODECS, CodecConfig, RawCodec, RawConfig, build_codec
-from remnant.memory.codecs.codec import Codec, Exemplar
-from remnant.memory.codecs.patches import PartialCodec, PatchCodec, PatchesConfig, count_visible
+from remnant.memory.codecs import (
+    CODECS,
+    Candidate,
+    Codec,
+    CodecConfig,
+    Exemplar,
+    PartialCodec,
+    PatchCodec,
+    PatchesConfig,
+    RawCodec,
+    RawConfig,
+    build_codec,
+    partial_choices,
+)
 from remnant.memory.memory import Memory
 from remnant.memory.selection import herding, random_ranks, select
 
 __all__ = [
     "CODECS",
     "Budget",
+    "Candidate",
     "Codec",
     "CodecConfig",
     "Exemplar",
@@ -23,9 +35,9 @@ __all__ = [
     "RawCodec",
     "RawConfig",
     "build_codec",
-    "count_visible",
     "herding",
     "parse_budget",
+    "partial_choices",
     "random_ranks",
     "select",
 ]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 from typing import Any, Literal
 
-from pydantic import field_validator
+from pydantic import SerializeAsAny, field_validator
 
 from remnant.errors import InputError
-from remnant.memory.codecs import CodecConfig, RawConfig
+from remnant.memory.codecs import CODECS, CodecConfig, RawConfig
 from remnant.settings import Settings
 
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
@@ -62,12 +63,20 @@ class MemoryConfig(Settings):
     """How much is remembered, in which form, and how it is chosen."""
 
     budget: str = "60KiB/class"
-    codec: CodecConfig = RawConfig()
+    codec: SerializeAsAny[CodecConfig] = RawConfig()  # the name alone: with its defaults
     selection: Literal["herding", "random"] = "herding"
     count_overhead: bool = True  # False: patch positions and lengths are free, as in the paper
-    # What gives way when the classes of a total budget must move together: the worst ranked
-    # exemplars, or first the quality of all, stored again from what is stored.
-    when_full: Literal["drop", "recode"] = "drop"
+    # The worst ranked exemplars go; there is no other choice any more. The field stays because it
+    # is in every memory file, and equal memories must give equal bytes.
+    when_full: Literal["drop"] = "drop"
+
+    @field_validator("codec", mode="before")
+    @classmethod
+    def _choose_codec(cls, value: Any) -> Any:
+        values = {"name": value} if isinstance(value, str) else value
+        if not isinstance(values, Mapping):
+            return value
+        return CODECS.find(values.get("name"), "memory.codec").Config.model_validate(values)
 
     @field_validator("budget", mode="before")
     @classmethod

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
-from remnant.images import ImageSet
+from remnant.images import ImageSet, Shape
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.codecs import build_codec
-from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.memory.codecs.codec import Candidate, Exemplar
 from remnant.memory.memory_file import (
     KIND,
     VERSION,
@@ -40,33 +40,31 @@ class Memory:
     share leaves the rest to the others, and what must go, goes from the largest.
 
     Raises:
-        InputError: The budget cannot hold one exemplar, the codec does not suit the images, or
-            quality is to give way where it cannot.
+        InputError: The budget cannot hold one exemplar, or the codec does not suit the images.
     """
 
     def __init__(
         self,
         config: MemoryConfig,
-        image_shape: tuple[int, int, int],
+        image_shape: Shape,
         seed: int,
-        num_classes: int = 1,  # that will share it, as far as is known
+        num_classes: int = 1,  # expected to share it
     ) -> None:
         self.config = config
         self.image_shape = image_shape
         self.seed = seed
-        self.codec = build_codec(config.codec, image_shape)  # in force; `recode` makes it weaker
+        self.codec = build_codec(config.codec, image_shape)
         self.budget = parse_budget(config.budget, self.codec.image_bytes)
         self._packing = Packing(self.budget, config.count_overhead)
         self.num_seen_classes = 0  # never less than the classes stored
         self._classes: dict[int, StoredClass] = {}
-        self._check_when_full()
-        self._require_room(num_classes)
+        self._packing.require_room(self.codec, num_classes)
 
     # ------------------------------------------------------------------------------------- sizes
 
     @property
     def labels(self) -> list[int]:
-        """Of the classes stored, ascending; everything else is told in this order."""
+        """Labels of the classes stored, ascending; names and counts come in the same order."""
         return sorted(self._classes)
 
     @property
@@ -75,12 +73,12 @@ class Memory:
 
     @property
     def counts(self) -> list[int]:
-        """Exemplars of each class."""
+        """Number of exemplars of each class."""
         return [len(self._classes[label].exemplars) for label in self.labels]
 
     @property
     def nbytes(self) -> int:
-        """What counts against the budget; never more than `budget_bytes`."""
+        """Bytes that count against the budget; never more than `budget_bytes`."""
         classes = self._classes.values()
         return sum(self._packing.counted(self.codec, stored.exemplars) for stored in classes)
 
@@ -95,7 +93,7 @@ class Memory:
         return self._packing.size(self.codec)
 
     def capacity(self, num_classes: int) -> int | None:
-        """Exemplars that every class is sure of when `num_classes` share; None if sizes vary."""
+        """Exemplars that each of `num_classes` is guaranteed; None if sizes vary."""
         size = self.counted_exemplar_bytes
         return None if size is None else self.budget.quota(num_classes) // size
 
@@ -107,7 +105,7 @@ class Memory:
         size = self.counted_exemplar_bytes
         if size is None:
             return None
-        others = {key: stored for key, stored in self._classes.items() if key != label}
+        others = self._others(label)
         num_sharing = max(self.num_seen_classes, len(others) + 1)
         return self._packing.share(self.codec, others, num_sharing) // size
 
@@ -121,45 +119,35 @@ class Memory:
         """Say how many classes will share the memory once the next ones are added.
 
         Nothing is dropped before it must be: `add_class` cuts the largest by what it needs, so
-        that a class of few images costs the others no more than it takes. With `recode` the
-        quality of all falls here, as if every class to come needed its whole share.
+        that a class of few images costs the others no more than it takes.
 
         Raises:
             InputError: A share cannot hold one exemplar.
         """
-        self._commit(*self._weakened(num_seen_classes), num_seen_classes)
+        assert num_seen_classes >= len(self._classes), "the classes stored have been seen"
+        self._packing.require_room(self.codec, num_seen_classes)
+        self.num_seen_classes = num_seen_classes
 
     def require_room_for(self, images: Iterable[np.ndarray | Tensor], num_classes: int) -> None:
-        """Refuse a budget too small for the smallest of these images, once for each class.
+        """Refuse a budget that cannot hold the smallest of these images once per class.
 
-        Where sizes vary, nobody can tell before there are images; with this a run does not learn
-        for hours what it cannot keep.
+        Where sizes vary, only images show whether the budget is too small; a run checks it with a
+        few of them before it trains for hours.
 
         Raises:
             InputError: The message names a budget that works.
         """
-        weakest = self._weakest()
-        exemplars = self._encoded(weakest, 0, images)
-        size = min(self._packing.counted(weakest, [exemplar]) for exemplar in exemplars)
-        self._packing.require_room(weakest, num_classes, size)
+        exemplars = self._encoded(0, (Candidate(np.asarray(image)) for image in images))
+        size = min(self._packing.counted(self.codec, [exemplar]) for exemplar in exemplars)
+        self._packing.require_room(self.codec, num_classes, size)
 
-    def fit_to(self, num_seen_classes: int) -> None:
-        """Make room for classes to come: every class keeps as many of its best as its share holds.
-
-        Raises:
-            InputError: A share cannot hold one exemplar.
-        """
-        codec, classes = self._weakened(num_seen_classes)
-        kept = self._packing.trim(codec, classes, num_seen_classes)
-        self._commit(codec, kept, num_seen_classes)
-
-    def add_class(self, label: int, name: str, images: Iterable[np.ndarray | Tensor]) -> int:
+    def add_class(self, label: int, name: str, candidates: Iterable[Candidate]) -> int:
         """Store a new class, at the cost of the largest; returns how many exemplars it has.
 
         Args:
             label: Not stored yet.
             name: Kept with the class.
-            images: uint8 [H, W, C], best first; read only as far as they fit.
+            candidates: Best first; read only as far as they fit.
 
         Raises:
             InputError: An image is of another shape, or of some class not even the first fits.
@@ -167,45 +155,42 @@ class Memory:
         if label < 0 or label in self._classes:
             raise InputError(
                 f"a new class must have a label of its own, from 0; got {label}. Remove the class "
-                "that has it first."
+                "with this label first."
             )
         _check_name(name)
-        num_sharing = self._num_sharing
-        codec, classes = self._weakened(num_sharing)
-        share = self._packing.share(codec, classes, num_sharing)
-        encoded = self._encoded(codec, label, images)
-        exemplars = self._packing.best(codec, name, encoded, share)
+        num_sharing = max(self.num_seen_classes, len(self._classes) + 1)
+        self._packing.require_room(self.codec, num_sharing)
+        share = self._packing.share(self.codec, self._classes, num_sharing)
+        exemplars = self._packing.best(self.codec, name, self._encoded(label, candidates), share)
         if not exemplars:
             raise InputError(f"class {name!r} must have at least one image; it has none.")
-        classes[label] = StoredClass(name, exemplars)
-        kept = self._packing.trim(codec, classes, len(classes))
-        self._commit(codec, kept, num_sharing)  # only now: a class that fails changes nothing
+        classes = self._classes | {label: StoredClass(name, exemplars)}
+        kept = self._packing.trim(self.codec, classes, len(classes))
+        self._commit(kept, num_sharing)  # only now: a class that fails changes nothing
         return len(exemplars)
 
-    def extend_class(self, label: int, images: Iterable[np.ndarray | Tensor]) -> int:
+    def extend_class(self, label: int, candidates: Iterable[Candidate]) -> int:
         """Store more images of a class, at the cost of its own worst; returns how many it has.
 
         Exemplars that are stored keep their form. Old and new take turns, rank by rank, so that
         any prefix holds both.
-        Chosen: turns, and not shares of how many images each came from, which nobody keeps.
+        Chosen: turns, because the number of images that the old ones were chosen from is unknown.
 
         Args:
-            label: Of a class that is stored.
-            images: uint8 [H, W, C], best first; read only as far as they fit.
+            label: A class that is stored.
+            candidates: Best first; read only as far as they fit.
 
         Raises:
             InputError: The class is not stored, or an image is of another shape.
         """
         stored = self._stored(label)
-        num_seen = self.num_seen_classes
-        codec, classes = self._weakened(num_seen)
-        old = classes.pop(label).exemplars
-        new = self._encoded(codec, label, images, first_rank=len(old))
-        share = self._packing.share(codec, classes, num_seen)
-        merged = self._packing.best(codec, stored.name, take_turns(old, new), share)
-        classes[label] = StoredClass(stored.name, merged)
-        kept = self._packing.trim(codec, classes, len(classes))
-        self._commit(codec, kept, num_seen)
+        old, others = stored.exemplars, self._others(label)
+        new = self._encoded(label, candidates, first_rank=len(old))
+        share = self._packing.share(self.codec, others, self.num_seen_classes)
+        merged = self._packing.best(self.codec, stored.name, take_turns(old, new), share)
+        classes = others | {label: StoredClass(stored.name, merged)}
+        kept = self._packing.trim(self.codec, classes, len(classes))
+        self._commit(kept, self.num_seen_classes)
         return len(kept[label].exemplars)
 
     def remove_class(self, label: int) -> None:
@@ -214,7 +199,7 @@ class Memory:
         del self._classes[label]
 
     def unsee_class(self, label: int) -> None:
-        """Forget a class as if it had never come: labels above it fall by one.
+        """Forget a class as if it had never been seen: labels above it fall by one.
 
         It need not be stored, as long as it was seen.
         """
@@ -222,9 +207,8 @@ class Memory:
             raise InputError(
                 f"the memory has seen classes 0 to {self.num_seen_classes - 1}; got {label}."
             )
-        self._classes = {
-            key - (key > label): stored for key, stored in self._classes.items() if key != label
-        }
+        others = self._others(label)
+        self._classes = {key - (key > label): stored for key, stored in others.items()}
         self.num_seen_classes -= 1
 
     def remove_exemplar(self, label: int, rank: int) -> None:
@@ -240,11 +224,11 @@ class Memory:
     # ------------------------------------------------------------------------------------ reading
 
     def exemplars(self, label: int) -> tuple[Exemplar, ...]:
-        """What is stored of a class, best first."""
+        """The exemplars of a class, best first."""
         return self._stored(label).exemplars
 
     def exemplar_bytes(self, label: int) -> list[int]:
-        """What each exemplar of a class takes, best first, with positions and length."""
+        """Bytes of each exemplar of a class, best first, with positions and length."""
         extra = self.codec.length_bytes
         return [len(one.payload) + len(one.positions) + extra for one in self.exemplars(label)]
 
@@ -272,14 +256,14 @@ class Memory:
         Raises:
             InputError: The contents are impossible; the message begins with `source`.
         """
-        header, codec, classes = unpack(arrays, metadata, source)
+        header, classes = unpack(arrays, metadata, source)
         memory = cls(header.config, header.image_shape, header.seed)
-        overflow = memory._packing.overflow(codec, classes)
+        overflow = memory._packing.overflow(memory.codec, classes)
         if overflow is not None:
             raise InputError(
                 f"{source} does not hold a usable memory: {overflow}. Restore it from a copy."
             )
-        memory._commit(codec, classes, header.num_seen_classes)
+        memory._commit(classes, header.num_seen_classes)
         return memory
 
     def digest(self) -> str:
@@ -310,7 +294,6 @@ class Memory:
             seed=self.seed,
             num_seen_classes=self.num_seen_classes,
             names=tuple(self.class_names),
-            codec=None if self.codec.config == self.config.codec else self.codec.config,
         )
 
     def _stored(self, label: int) -> StoredClass:
@@ -318,70 +301,29 @@ class Memory:
             raise InputError(f"the memory must hold class {label}; it holds {self.labels}.")
         return self._classes[label]
 
-    def _checked(self, image: np.ndarray | Tensor) -> np.ndarray:
-        array = np.asarray(image)
-        if array.dtype != np.uint8 or array.shape != self.image_shape:
-            raise InputError(
-                f"the memory stores uint8 images of shape {self.image_shape}; got {array.dtype} of "
-                f"shape {array.shape}."
-            )
-        return array
+    def _others(self, label: int | None) -> dict[int, StoredClass]:
+        return {key: stored for key, stored in self._classes.items() if key != label}
 
-    @property
-    def _num_sharing(self) -> int:
-        """Classes that share the memory when one more is added."""
-        return max(self.num_seen_classes, len(self._classes) + 1)
-
-    def _weakened(self, num_classes: int) -> tuple[Codec, dict[int, StoredClass]]:
-        """Codec and classes after quality has given way as far as the config lets it."""
-        assert num_classes >= len(self._classes), "the classes stored have been seen"
-        self._require_room(num_classes)
-        if self.config.when_full == "drop":
-            return self.codec, dict(self._classes)
-        return self._packing.weaken(self.codec, self._classes, num_classes)
-
-    def _commit(self, codec: Codec, classes: dict[int, StoredClass], num_seen: int) -> None:
+    def _commit(self, classes: dict[int, StoredClass], num_seen: int) -> None:
         assert len(classes) <= num_seen, "more classes stored than seen"
-        overflow = self._packing.overflow(codec, classes)
+        overflow = self._packing.overflow(self.codec, classes)
         assert overflow is None, overflow
-        self.codec, self._classes, self.num_seen_classes = codec, classes, num_seen
+        self._classes, self.num_seen_classes = classes, num_seen
 
     def _encoded(
-        self,
-        codec: Codec,
-        label: int,
-        images: Iterable[np.ndarray | Tensor],
-        first_rank: int = 0,
+        self, label: int, candidates: Iterable[Candidate], first_rank: int = 0
     ) -> Iterator[Exemplar]:
-        for rank, image in enumerate(images, start=first_rank):
-            draw = generator(self.seed, "patches", label, rank)
-            exemplar = codec.encode(self._checked(image), draw)
-            codec.check(exemplar)
+        for rank, candidate in enumerate(candidates, start=first_rank):
+            image = candidate.image
+            if image.dtype != np.uint8 or image.shape != self.image_shape:
+                raise InputError(
+                    f"the memory stores uint8 images of shape {self.image_shape}; got "
+                    f"{image.dtype} of shape {image.shape}."
+                )
+            rng = generator(self.seed, "patches", label, rank)
+            exemplar = self.codec.encode(candidate, rng)
+            self.codec.check(exemplar)
             yield exemplar
-
-    def _check_when_full(self) -> None:
-        if self.config.when_full == "drop":
-            return
-        if self.budget.per_class:
-            raise InputError(
-                'memory.when_full="recode" needs a budget for all classes together: a share per '
-                f"class never shrinks; got {self.config.budget!r}. Write a total, such as "
-                '"2MiB", or leave memory.when_full as it is.'
-            )
-        if self.codec.weaker() is None:
-            raise InputError(
-                'memory.when_full="recode" needs a codec whose quality can be lowered; '
-                f"{self.config.codec.name!r} as it is set has no weaker form. Choose another "
-                "memory.codec or a higher quality, or leave memory.when_full as it is."
-            )
-
-    def _require_room(self, num_classes: int) -> None:
-        self._packing.require_room(self._weakest(), num_classes)
-
-    def _weakest(self) -> Codec:
-        forms = self.codec.weaker_forms() if self.config.when_full == "recode" else ()
-        *_, weakest = (self.codec, *forms)
-        return weakest
 
 
 def take_turns(first: Iterable[ItemT], second: Iterable[ItemT]) -> Iterator[ItemT]:

@@ -1,4 +1,4 @@
-"""The contents of a memory as arrays and metadata, and back with every doubt settled."""
+"""The memory file: classes as arrays and metadata, checked in full when they are read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field, model_validator
 
 from remnant.archives import Arrays, archive_digest
 from remnant.errors import InputError
+from remnant.images import Shape
 from remnant.memory.budget import MemoryConfig
-from remnant.memory.codecs import CodecConfig, build_codec
+from remnant.memory.codecs import build_codec
 from remnant.memory.codecs.codec import Codec, Exemplar
 from remnant.settings import Settings
 
@@ -24,21 +25,34 @@ _LENGTH_TYPES = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
 @dataclass(frozen=True)
 class StoredClass:
-    """What is kept of one class."""
+    """The exemplars of one class."""
 
     name: str
     exemplars: tuple[Exemplar, ...]  # best first
 
 
 class ArchiveHeader(Settings):
-    """What a memory file says in words; the exemplars are arrays beside it."""
+    """The metadata of a memory file; the exemplars are arrays beside it."""
 
     config: MemoryConfig
-    image_shape: tuple[int, int, int]
+    image_shape: Shape
     seed: int
     num_seen_classes: int = Field(ge=0)
     names: tuple[str, ...]  # in label order
-    codec: CodecConfig | None = None  # of the exemplars, where it is weaker than the config's
+    codec: None = None  # in every file, as `MemoryConfig.when_full` is
+
+    @model_validator(mode="before")
+    @classmethod
+    def _open_recoded(cls, values: Any) -> Any:
+        """Accept a memory whose quality was lowered, as could be once: `codec` is what it holds."""
+        match values:
+            case {"config": {"when_full": "recode", "codec": original} as config}:
+                codec = values.get("codec") or original
+                return values | {
+                    "config": config | {"codec": codec, "when_full": "drop"},
+                    "codec": None,
+                }
+        return values
 
 
 def pack(
@@ -90,15 +104,15 @@ def digest_of(arrays: Arrays, metadata: Any) -> str:
 
 def unpack(
     arrays: Arrays, metadata: Any, source: str
-) -> tuple[ArchiveHeader, Codec, dict[int, StoredClass]]:
-    """The inverse of `pack`, for contents that anyone may have written.
+) -> tuple[ArchiveHeader, dict[int, StoredClass]]:
+    """The inverse of `pack`, for contents that are not trusted.
 
     Raises:
         InputError: Something is missing, superfluous or impossible; `source` names it.
     """
     try:
-        header = _read_header(metadata)
-        codec = _read_codec(header)
+        header = ArchiveHeader.parse(metadata)
+        codec = build_codec(header.config.codec, header.image_shape)
         labels, counts = _read_table(arrays, header, codec)
         exemplars = _cut(arrays, codec, sum(counts))
         ends = list(accumulate(counts))
@@ -112,28 +126,7 @@ def unpack(
         raise InputError(
             f"{source} does not hold a usable memory: {error} Restore it from a copy."
         ) from None
-    return header, codec, classes
-
-
-def _read_header(metadata: Any) -> ArchiveHeader:
-    try:
-        return ArchiveHeader.model_validate(metadata)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "metadata"
-        raise InputError(f"{place}: {first['msg']}.") from None
-
-
-def _read_codec(header: ArchiveHeader) -> Codec:
-    """The codec of the exemplars: the config's, or one that the memory can have come down to."""
-    codec = build_codec(header.config.codec, header.image_shape)
-    if header.codec is None:
-        return codec
-    _require(header.config.when_full == "recode", "its codec must be that of its config")
-    for weaker in codec.weaker_forms():
-        if weaker.config == header.codec:
-            return weaker
-    raise InputError("its codec must be a weaker form of that of its config.")
+    return header, classes
 
 
 def _read_table(arrays: Arrays, header: ArchiveHeader, codec: Codec) -> tuple[list[int], list[int]]:

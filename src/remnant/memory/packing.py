@@ -21,7 +21,7 @@ Classes = Mapping[int, StoredClass]
 
 @dataclass(frozen=True)
 class Packing:
-    """The rules by which bytes are counted and shared; changes nothing itself."""
+    """The rules by which bytes are counted and shared; pure functions."""
 
     budget: Budget
     count_overhead: bool
@@ -46,10 +46,10 @@ class Packing:
         return water_level(sizes, num_to_come, self.budget.bytes, self.size(codec) or 0)
 
     def require_room(self, codec: Codec, num_classes: int, size: int | None = None) -> None:
-        """Refuse a budget that cannot hold one exemplar of each of `num_classes`, if that is sure.
+        """Refuse a budget known to be too small for one exemplar of each of `num_classes`.
 
         Args:
-            size: Of an exemplar, where sizes vary and somebody has measured one.
+            size: Of a measured exemplar, where sizes vary.
 
         Raises:
             InputError: The message names the smallest budget that works.
@@ -68,7 +68,7 @@ class Packing:
         )
 
     def overflow(self, codec: Codec, classes: Classes) -> str | None:
-        """In what way stored classes take more than the budget allows; None if they do not."""
+        """How the classes exceed the budget, in words; None if they do not."""
         sizes = [self.counted(codec, stored.exemplars) for stored in classes.values()]
         if self.budget.per_class:
             used, who = max(sizes, default=0), "a class takes"
@@ -114,27 +114,6 @@ class Packing:
             for label, one in classes.items()
         }
 
-    def weaken(
-        self, codec: Codec, classes: Classes, num_classes: int
-    ) -> tuple[Codec, dict[int, StoredClass]]:
-        """The first weaker codec under which no class exceeds its share, or else the weakest.
-
-        Every step starts from what is stored now, so that one change of codec costs one
-        generation of loss, however many steps of quality it takes.
-        """
-        chosen, kept = codec, dict(classes)
-        for weaker in codec.weaker_forms():
-            if self._holds(chosen, kept, num_classes):
-                break
-            chosen, kept = weaker, _recode(classes, codec, weaker)
-        return chosen, kept
-
-    def _holds(self, codec: Codec, classes: Classes, num_classes: int) -> bool:
-        share = self.share(codec, classes, num_classes)
-        if (self.size(codec) or 0) > share:
-            return False
-        return all(self.counted(codec, one.exemplars) <= share for one in classes.values())
-
 
 def water_level(sizes: Iterable[int], num_to_come: int, total: int, step: int) -> int:
     """Bytes that no class may exceed so that all of `sizes`, and those to come, fit in `total`.
@@ -151,13 +130,3 @@ def water_level(sizes: Iterable[int], num_to_come: int, total: int, step: int) -
             return rest // num_sharing
         rest -= size
     return rest // num_to_come if num_to_come else total
-
-
-def _recode(classes: Classes, source: Codec, target: Codec) -> dict[int, StoredClass]:
-    recoded: dict[int, StoredClass] = {}
-    for label, stored in classes.items():
-        exemplars = tuple(target.recode(exemplar, source) for exemplar in stored.exemplars)
-        for exemplar in exemplars:
-            target.check(exemplar)
-        recoded[label] = StoredClass(stored.name, exemplars)
-    return recoded

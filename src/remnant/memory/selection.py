@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from remnant.errors import InputError
+from remnant.metrics import unit_rows
 
 MAX_REPEATING_STEPS = 1000  # where the released [icarl] stops
 TIE_DECIMALS = 9  # scores this close are equal, so that rounding decides nothing
@@ -30,7 +31,7 @@ def herding(features: Tensor, count: int | None = None) -> Tensor:
         features: Of all N images of a class, [N, D]; their lengths do not matter.
         count: All N images if None; never more than N.
     """
-    units = _unit_rows(features)
+    units = _unit_features(features)
     pull = units @ units.mean(axis=0) if len(units) else np.zeros(0)  # <mu, d_n>, [N]
     scores = pull.copy()  # <w, d_n> with w = mu, [N]
     is_ranked = np.zeros(len(units), dtype=bool)
@@ -66,15 +67,14 @@ def select(
     return random_ranks(len(features), count, generator)
 
 
-def _unit_rows(features: Tensor) -> np.ndarray:
+def _unit_features(features: Tensor) -> np.ndarray:
     rows = features.detach().to(device="cpu", dtype=torch.float64).numpy()
     if not np.isfinite(rows).all():
         raise InputError(
             "features for herding must be finite; some are not. Lower the learning rate, or set "
             'memory.selection to "random".'
         )
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths > 0, lengths, 1)
+    return unit_rows(rows)
 
 
 def _clamp(count: int | None, num_available: int) -> int:

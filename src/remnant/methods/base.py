@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from remnant.images import ImageSet, Task
-from remnant.memory import Memory, MemoryConfig, select
+from remnant.memory import Candidate, Memory, MemoryConfig, select
 from remnant.models.classifier import LinearClassifier
 from remnant.phases import Batch, Phase, Player, Reader, Schedule, Terms
 from remnant.randomness import derive_seed
@@ -32,9 +31,8 @@ class MethodConfig(Settings):
         return self.first if task.index == 0 or self.later is None else self.later
 
     @classmethod
-    def chosen_by(cls, values: Any) -> type[Settings]:
-        chosen = values.get("method") if isinstance(values, dict) else None
-        name = chosen.get("name") if isinstance(chosen, dict) else None
+    def chosen_by(cls, value: Any) -> type[Settings]:
+        name = value.get("name") if isinstance(value, dict) else None
         return METHODS[name].Config if isinstance(name, str) and name in METHODS else cls
 
 
@@ -160,18 +158,22 @@ class Method(nn.Module, Generic[ConfigT]):
             return
         self.memory.expect(task.num_seen_classes)
         for label, name in zip(task.new_labels, task.class_names, strict=True):
-            self.memory.add_class(label, name, self._ranked(task, label, reader))
+            self.memory.add_class(label, name, self.candidates(task, label, reader))
         for label in task.known_labels:
-            self.memory.extend_class(label, self._ranked(task, label, reader))
+            self.memory.extend_class(label, self.candidates(task, label, reader))
 
-    def _ranked(self, task: Task, label: int, reader: Reader) -> Iterator[np.ndarray]:
-        """The images of one class worth keeping, best first, read as they are asked for."""
+    def candidates(self, task: Task, label: int, reader: Reader) -> Iterator[Candidate]:
+        """The images of one class worth keeping, best first.
+
+        The memory takes from this generator until its share is full, so that ranking and reading
+        run inside `Memory.add_class`, and images that do not fit are never read.
+        """
         assert self.memory is not None, "only a method with a memory ranks exemplars"
         images, room = task.train.of_class(label), self.memory.room(label)
         count = len(images) if room is None else min(room, len(images))
         ranks = self.rank_exemplars(images, label, count, reader)
         for batch in reader.images(images.select(ranks)):
-            yield from batch.numpy()
+            yield from map(Candidate, batch.numpy())
 
     def rank_exemplars(self, images: ImageSet, label: int, count: int, reader: Reader) -> Tensor:
         """Positions of the `count` images of one class worth keeping, best first."""

@@ -23,13 +23,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from remnant.errors import InputError
-from remnant.images import ArrayImages, ImageSet, Task
+from remnant.images import ArrayImages, ImageSet, Task, count_visible, patches_to_pixels
 from remnant.losses import detail_loss, distillation_loss, reconstruction_loss
-from remnant.memory import Memory, PartialCodec
+from remnant.memory import Memory, partial_choices
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.models.bilateral import BilateralMAE
 from remnant.models.classifier import align_new_rows
-from remnant.models.masked_autoencoder import is_hidden, num_visible, visible_ids_of
+from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 from remnant.settings import Settings
 
@@ -105,7 +105,7 @@ class BiMAE(Method[BiMAEConfig]):
     def _check_ratios(self) -> None:
         for name in ("mask_ratio", "coarse_mask_ratio", "fine_mask_ratio"):
             ratio = getattr(self.config, name)
-            if num_visible(self.network.num_patches, ratio) == 0:
+            if count_visible(self.network.num_patches, ratio) == 0:
                 raise InputError(
                     f"method.{name} must leave at least one of {self.network.num_patches} patches "
                     f"visible; got {ratio}. Lower it."
@@ -113,12 +113,11 @@ class BiMAE(Method[BiMAEConfig]):
 
     def _check_memory(self, memory: Memory | None) -> None:
         config, codec = self.config, None if memory is None else memory.codec
-        if not isinstance(codec, PartialCodec):
+        if codec is None or not codec.is_partial:
             if config.exact_view_ratio > 0 or not config.generate_replay:
                 raise InputError(
                     "method.exact_view_ratio and method.generate_replay are about exemplars that "
-                    "are known in part. Set memory.codec=patches or memory.codec=coded-patches, or "
-                    "leave both as they are."
+                    f"are known in part. Set {partial_choices()}, or leave both as they are."
                 )
             return
         shows_whole = config.unmasked_ratio > 0 or config.balanced_tuning is not None
@@ -347,11 +346,10 @@ class BiMAE(Method[BiMAEConfig]):
 
     def _hide(self, images: Tensor, visible_ids: Tensor) -> Tensor:
         """Images with their hidden patches in grey."""
-        side = self.config.network.patch_size
-        grid = (images.shape[1] // side, images.shape[2] // side)
+        height, width = images.shape[1:3]
+        grid = (height // self.config.network.patch_size, -1)
         hidden = is_hidden(visible_ids.cpu(), self.network.num_patches).unflatten(1, grid)
-        hidden = hidden.repeat_interleave(side, dim=1).repeat_interleave(side, dim=2)
-        return images.masked_fill(hidden[..., None], 128)
+        return images.masked_fill(patches_to_pixels(hidden, (height, width))[..., None], 128)
 
     def _phase(self, name: str, task: Task, schedule: Schedule, epochs: tuple[int, int]) -> Phase:
         ratio = self.config.exact_view_ratio if self.config.generate_replay else 1.0
@@ -367,8 +365,8 @@ def complete_images(network: BilateralMAE, images: Tensor, known: Tensor, reader
     visible_ids = visible_ids_of(~known.flatten(1))
     views = reader.views(images)
     completed = reader.to_images(network.complete(views, visible_ids.to(views.device)))
-    sides = [size // cells for size, cells in zip(images.shape[1:3], known.shape[1:], strict=True)]
-    is_stored = known.repeat_interleave(sides[0], dim=1).repeat_interleave(sides[1], dim=2)
+    height, width = images.shape[1:3]
+    is_stored = patches_to_pixels(known, (height, width))
     return torch.where(is_stored[..., None], images, completed)
 
 

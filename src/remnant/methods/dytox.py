@@ -33,7 +33,7 @@ from torch.nn import functional as F
 
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
-from remnant.memory import PartialCodec
+from remnant.memory import partial_choices
 from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
 from remnant.methods.distillation import DistillationConfig, distill
 from remnant.models.task_transformer import TaskTransformer
@@ -107,10 +107,10 @@ class DyTox(Method[DyToxConfig]):
         if self.config.masked_input == "mean":
             return
         codec = None if self.memory is None else self.memory.codec
-        if not isinstance(codec, PartialCodec):
+        if codec is None or not codec.is_partial:
             raise InputError(
                 'method.masked_input="tokens" is about exemplars that are known in part. Set '
-                "memory.codec=patches or memory.codec=coded-patches, or leave it as it is."
+                f"{partial_choices()}, or leave it as it is."
             )
         if codec.config.patch_size != self.config.network.patch_size:
             raise InputError(

@@ -13,10 +13,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from remnant.images import Shape
 from remnant.models.classifier import LinearClassifier
 from remnant.models.frequency import HighPass
 from remnant.models.masked_autoencoder import (
-    ImageShape,
     MaskedDecoder,
     MaskedEncoder,
     choose_visible,
@@ -45,7 +45,7 @@ class BilateralMAE(nn.Module):
     def __init__(
         self,
         *,
-        image_shape: ImageShape,
+        image_shape: Shape,
         patch_size: int,
         width: int = 384,
         depth: int = 5,

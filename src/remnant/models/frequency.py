@@ -12,7 +12,8 @@ from decimal import Decimal
 import torch
 from torch import Tensor, nn
 
-from remnant.models.masked_autoencoder import ImageShape, patchify, unpatchify
+from remnant.images import Shape
+from remnant.models.masked_autoencoder import patchify, unpatchify
 
 
 def low_frequencies(height: int, width: int, cutoff: float) -> Tensor:
@@ -37,9 +38,7 @@ class HighPass(nn.Module):
 
     is_low: Tensor
 
-    def __init__(
-        self, image_shape: ImageShape, cutoff: float, patch_size: int | None = None
-    ) -> None:
+    def __init__(self, image_shape: Shape, cutoff: float, patch_size: int | None = None) -> None:
         super().__init__()
         if not 0 <= cutoff < 0.5:
             raise ValueError(

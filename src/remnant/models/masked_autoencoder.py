@@ -8,18 +8,15 @@ V visible patches, D token width.
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from remnant.images import Shape, count_visible
 from remnant.models.vit import Block, sine_cosine_code
 
-ImageShape = tuple[int, int, int]  # height, width, channels
 
-
-def patch_grid(image_shape: ImageShape, patch_size: int) -> tuple[int, int]:
+def patch_grid(image_shape: Shape, patch_size: int) -> tuple[int, int]:
     """Rows and columns of patches.
 
     Raises:
@@ -40,19 +37,12 @@ def patchify(views: Tensor, patch_size: int) -> Tensor:
     return cells.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
 
 
-def unpatchify(patches: Tensor, patch_size: int, image_shape: ImageShape) -> Tensor:
+def unpatchify(patches: Tensor, patch_size: int, image_shape: Shape) -> Tensor:
     """Patches [B, F, C*P*P], row by row -> views [B, C, H, W]; `patchify` undoes it."""
     rows, columns = patch_grid(image_shape, patch_size)
     cells = patches.unflatten(2, (image_shape[2], patch_size, patch_size))
     cells = cells.unflatten(1, (rows, columns)).permute(0, 3, 1, 4, 2, 5)
     return cells.flatten(4).flatten(2, 3)
-
-
-def num_visible(num_patches: int, mask_ratio: float) -> int:
-    """V = floor(F * (1 - mask_ratio)) in decimal arithmetic: 25 patches at 0.8 leave 5, not 4."""
-    if not 0 <= mask_ratio <= 1:
-        raise ValueError(f"mask_ratio must lie between 0 and 1; got {mask_ratio}.")
-    return int(num_patches * (1 - Decimal(str(mask_ratio))))
 
 
 def choose_visible(noise: Tensor, mask_ratio: float) -> Tensor:
@@ -61,7 +51,7 @@ def choose_visible(noise: Tensor, mask_ratio: float) -> Tensor:
     Order tells the network nothing; ascending ids are what a stored bitmap of the same patches
     gives back, so both enter the encoder bit for bit alike.
     """
-    count = num_visible(noise.shape[1], mask_ratio)
+    count = count_visible(noise.shape[1], mask_ratio)
     return noise.argsort(dim=1, stable=True)[:, :count].sort(dim=1).values
 
 
@@ -94,7 +84,7 @@ class MaskedEncoder(nn.Module):
 
     def __init__(
         self,
-        image_shape: ImageShape,
+        image_shape: Shape,
         patch_size: int,
         *,
         width: int,
@@ -132,7 +122,7 @@ class MaskedDecoder(nn.Module):
 
     def __init__(
         self,
-        image_shape: ImageShape,
+        image_shape: Shape,
         patch_size: int,
         *,
         width: int,

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from remnant.models.masked_autoencoder import ImageShape, patch_grid, patchify, visible_ids_of
+from remnant.images import Shape
+from remnant.models.masked_autoencoder import patch_grid, patchify, visible_ids_of
 
 
 class PositionalAttention(nn.Module):
@@ -147,7 +148,7 @@ class TaskTransformer(nn.Module):
 
     def __init__(
         self,
-        image_shape: ImageShape,
+        image_shape: Shape,
         *,
         patch_size: int,
         width: int,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,28 +12,13 @@ import torch
 
 from remnant.data import Dataset
 from remnant.errors import InputError
-from remnant.memory import CODECS, MemoryConfig, RawConfig, build_codec, parse_budget
+from remnant.images import Shape
+from remnant.memory import CODECS, CodecConfig, MemoryConfig, RawConfig, build_codec, parse_budget
 from remnant.memory.packing import Packing
 from remnant.planning.codec_trials import Row, Trial
 from remnant.randomness import generator
-from remnant.settings import Settings
 
 _BATCH = 64  # images in memory at a time
-
-# What is tried of each codec, as in memory.codec; a codec that is missing is tried as it comes.
-TRIED: dict[str, tuple[dict[str, Any], ...]] = {
-    "patches": ({"mask_ratio": 0.75},),
-    "jpeg": tuple({"quality": quality} for quality in (50, 75, 90)),
-    "webp": (*({"quality": quality} for quality in (30, 60, 75, 90)), {"lossless": True}),
-    "downscaled": ({"factor": 2}, {"factor": 2, "through": "webp", "quality": 75}),
-    "coded-patches": tuple(
-        {"through": through, "quality": quality}
-        for through in ("transform", "jpeg", "webp")
-        for quality in (50, 75, 90)
-    ),
-    "transform": tuple({"quality": quality} for quality in (50, 75, 90)),
-    "jpeg-xl": (*({"quality": quality} for quality in (50, 75, 90)), {"lossless": True}),
-}
 
 
 @dataclass(frozen=True)
@@ -46,7 +31,7 @@ class Plan:
     num_images: int  # of the sample
     budget: str
     budget_bytes: int  # of one class
-    image_shape: tuple[int, int, int]
+    image_shape: Shape
     rows: list[Row]
     skipped: dict[str, str]  # label of a setting -> why it does not suit these images
     pictures: list[list[np.ndarray]]  # the same images for each row, RGBA uint8 [H, W, 4]
@@ -75,8 +60,8 @@ def plan_codecs(
 ) -> Plan:
     """Encode and decode a sample of the training images with every codec.
 
-    A `memory.codec` that is neither raw nor among `TRIED` is tried as well. `progress` is told how
-    many images are done, and of how many.
+    A `memory.codec` that is neither raw nor among the trial settings is tried as well. `progress`
+    is called with the number of images done, and of all.
 
     Raises:
         InputError: The sample is empty, or `memory.codec` does not suit the images.
@@ -145,13 +130,13 @@ def _is_beaten(row: Row, rows: Iterable[Row]) -> bool:
 
 
 def _list_trials(
-    memory: MemoryConfig, shape: tuple[int, int, int], packing: Packing
+    memory: MemoryConfig, shape: Shape, packing: Packing
 ) -> tuple[list[Trial], dict[str, str]]:
     """A trial of every setting that suits images of this shape, and why the others do not."""
     trials, skipped, seen = [], {}, [RawConfig()]
-    for name, entry in CODECS.items():
-        for listed in TRIED.get(name, ({},)):
-            config, setting = configure(entry.config, listed, shape), describe_setting(listed)
+    for name, codec in CODECS.items():
+        for listed in codec.trial_settings:
+            config, setting = configure(codec.Config, listed, shape), describe_setting(listed)
             seen.append(config)
             try:
                 trials.append(Trial(build_codec(config, shape), setting, packing))
@@ -163,20 +148,20 @@ def _list_trials(
     return trials, skipped
 
 
-def configure(config: type[Settings], listed: dict[str, Any], shape: tuple[int, int, int]) -> Any:
+def configure(config: type[CodecConfig], listed: Mapping[str, Any], shape: Shape) -> Any:
     """A codec's config from some of its settings, its patches sized for the images."""
     sized = {"patch_size": usual_patch_size(shape)} if "patch_size" in config.model_fields else {}
-    return config.model_validate(sized | listed)
+    return config.model_validate({**sized, **listed})
 
 
-def usual_patch_size(shape: tuple[int, int, int]) -> int:
+def usual_patch_size(shape: Shape) -> int:
     """Chosen: at most an eighth of the side and 16 px, which gives the paper's 4 and 16."""
     height, width, _ = shape
     largest = max(1, min(16, height // 8, width // 8))
     return max(one for one in range(1, largest + 1) if height % one == 0 and width % one == 0)
 
 
-def describe_setting(values: dict[str, Any]) -> str:
+def describe_setting(values: Mapping[str, Any]) -> str:
     """Settings in a few words: `webp q75`."""
     return " ".join(_describe(key, value) for key, value in values.items())
 

@@ -14,16 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from remnant.memory import Codec
+from remnant.images import patches_to_pixels
+from remnant.memory import Candidate, Codec
 from remnant.memory.packing import Packing
-from remnant.metrics import psnr
+from remnant.metrics import NO_ERROR_PSNR, psnr
 from remnant.randomness import generator
 from remnant.settings import Settings
 
 SHOWN_IMAGES = 8  # kept as pictures
-# Chosen: an image that a lossy codec happens to return unchanged counts with 100 dB, well above
-# the 83 dB of one wrong value in a small image, so that means stay finite.
-_NO_ERROR_PSNR = 100.0
 
 
 @dataclass(frozen=True)
@@ -76,13 +74,12 @@ class Trial:
 
         Ids decide what is left out: an image loses the same patches under codecs that draw alike.
         """
-        draws = [generator(seed, "plan", "patches", one) for one in ids]
+        candidates = [Candidate(image) for image in images]
+        rngs = [generator(seed, "plan", "patches", one) for one in ids]
         if not self.num_images:  # the first call loads libraries, which is not to be timed
-            self.codec.decode(self.codec.encode(images[0], generator(seed)))
+            self.codec.decode(self.codec.encode(candidates[0], generator(seed)))
         start = time.process_time()  # what others do on this machine does not count
-        exemplars = [
-            self.codec.encode(image, draw) for image, draw in zip(images, draws, strict=True)
-        ]
+        exemplars = [self.codec.encode(one, rng) for one, rng in zip(candidates, rngs, strict=True)]
         middle = time.process_time()
         decoded = self.codec.decode_many(exemplars)
         self.decode_seconds += time.process_time() - middle
@@ -90,12 +87,13 @@ class Trial:
         self.num_bytes += self.packing.counted(self.codec, exemplars)
         self.num_images += len(images)
         for original, (image, is_known) in zip(images, decoded, strict=True):
-            self._compare(original, image, stored_pixels(image, is_known))
+            known = np.ones((1, 1), dtype=bool) if is_known is None else is_known
+            self._compare(original, image, patches_to_pixels(known, image.shape[:2]))
 
     def _compare(self, original: np.ndarray, image: np.ndarray, is_stored: np.ndarray) -> None:
         score = float(psnr(image[is_stored][None], original[is_stored][None]))
         self.num_exact += math.isinf(score)
-        self.psnr_sum += min(score, _NO_ERROR_PSNR)
+        self.psnr_sum += min(score, NO_ERROR_PSNR)
         self.stored_sum += float(is_stored.mean())
         if len(self.pictures) < SHOWN_IMAGES:
             colours = np.broadcast_to(image, (*is_stored.shape, 3))
@@ -127,12 +125,3 @@ def _options(name: str, config: Settings) -> list[str]:
         for key, value in changed.items()
     }
     return [f"memory.codec={name}", *(f"memory.codec.{key}={word}" for key, word in words.items())]
-
-
-def stored_pixels(image: np.ndarray, is_known: np.ndarray | None) -> np.ndarray:
-    """The known patches [GH, GW] of an image [H, W, C] as its known pixels, bool [H, W]."""
-    height, width, _ = image.shape
-    if is_known is None:
-        return np.ones((height, width), dtype=bool)
-    rows, columns = height // is_known.shape[0], width // is_known.shape[1]
-    return is_known.repeat(rows, axis=0).repeat(columns, axis=1)

@@ -19,7 +19,6 @@ _GALLERY_IMAGES = 12  # per class
 _GALLERY_CLASSES = 30
 _SHOWN_TASKS = 4  # one test image of each is redrawn after every task
 _SCORED_IMAGES = 256  # over which reconstruction scores are averaged
-_NO_ERROR_PSNR = 100.0  # dB, in place of infinity
 
 
 def redraw_tests(
@@ -49,7 +48,7 @@ def _score(method: Method, reader: Reader, tests: ImageSet) -> dict[str, dict[st
     scores = {}
     for name in ("both", "main"):
         if name in drawn:
-            psnr = np.minimum(metrics.psnr(drawn[name].numpy(), original), _NO_ERROR_PSNR)
+            psnr = np.minimum(metrics.psnr(drawn[name].numpy(), original), metrics.NO_ERROR_PSNR)
             ssim = metrics.ssim(drawn[name].numpy(), original)
             scores[name] = {"psnr": float(psnr.mean()), "ssim": float(ssim.mean())}
     return scores

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from remnant.images import ArrayImages, ImageSet, Task
+from remnant.images import ArrayImages, ImageSet, Shape, Task
 from remnant.memory import Memory
 from remnant.methods import Method
 from remnant.phases import Phase, Watcher
@@ -21,7 +21,6 @@ from remnant.training.checkpoints import Checkpoints, Point, phase_end
 from remnant.training.network_state import Arrays, load_method_state, method_state
 from remnant.training.trainer import Trainer
 
-Shape = tuple[int, int, int]  # height, width and channels of an image
 _TRIED = 8  # images of a task, to see whether the memory can hold one
 _MEMORY = "memory/"  # begins the names of a memory's arrays among those of a standing
 

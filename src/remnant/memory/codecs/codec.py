@@ -1,26 +1,54 @@
-"""What the memory stores of an image, and the interface of everything that makes it."""
+"""What a codec gets and stores, the interface of all codecs, and the table of them by name."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 
 from remnant.errors import InputError
+from remnant.images import Shape
+from remnant.registry import Registry
 from remnant.settings import Settings
 
 MAX_SIDE = 16_384  # pixels; no codec in use can store a longer side
 MAX_PIXELS = 1 << 26  # bounds what a hostile file can make a decoder allocate for one image
-MAX_WEAKER_STEPS = 256  # no setting, however absurd, makes a search for a weaker codec endless
+
+
+class CodecConfig(Settings):
+    """The settings of a codec, which is chosen by `name`."""
+
+    if TYPE_CHECKING:
+        # Each codec declares its own. As a field of this class it would come first, and the order
+        # of settings is part of what a checkpoint is checked against.
+        name: Any
+
+    @classmethod
+    def chosen_by(cls, value: Any) -> type[Settings]:
+        name = value.get("name") if isinstance(value, Mapping) else value
+        return cls if name is None else CODECS.find(name, "memory.codec").Config
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An image that may be stored, and what the method that offers it knows of it.
+
+    Codecs that have no use for a box or a saliency map ignore them; those that have one must do
+    without where a method gives none.
+    """
+
+    image: np.ndarray  # uint8 [H, W, C]
+    box: tuple[int, int, int, int] | None = None  # top, left, height and width of what matters
+    saliency: np.ndarray | None = None  # float [H, W], higher where it matters more
 
 
 @dataclass(frozen=True)
 class Exemplar:
-    """One stored image; `positions` tells which of its patches are known, where not all are."""
+    """One stored image; `positions` says which of its patches are known, where not all are."""
 
     payload: bytes
     positions: bytes = b""
@@ -29,9 +57,44 @@ class Exemplar:
 class Codec(ABC):
     """Images of one shape to bytes and back; needs no model.
 
-    The budget is spent by the sizes stated here: a codec whose payloads vary in length has
-    `payload_bytes` None and pays `length_bytes` more for each exemplar.
+    A codec is one file: settings with a name, and a class with `encode` and `decode`.
+
+        class FlatConfig(CodecConfig):
+            '''The mean colour of an image.'''  # the line that `remnant list codecs` shows
+
+            name: Literal["flat"] = "flat"
+
+
+        class FlatCodec(Codec):
+            Config = FlatConfig
+
+            def __init__(self, config: FlatConfig, image_shape: Shape) -> None:
+                super().__init__(config, image_shape)
+                self.payload_bytes = image_shape[2]
+
+            def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
+                return Exemplar(candidate.image.mean(axis=(0, 1)).astype(np.uint8).tobytes())
+
+            def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, None]:
+                colour = np.frombuffer(exemplar.payload, np.uint8)
+                return np.full(self.image_shape, colour), None
+
+    `CODECS.register(FlatCodec)`, or an entry point `remnant.codecs` of a package, makes
+    `memory.codec=flat` work everywhere. What must hold:
+
+    - The budget is spent by the sizes stated here. Where payloads vary in length, `payload_bytes`
+      stays None, and each exemplar pays `length_bytes` more.
+    - Equal candidates, settings and draws from `generator` give equal bytes, and equal bytes decode
+      to equal images on any machine.
+    - `decode` takes any bytes that `check` lets through: it gives an image or raises InputError.
+    - A codec that stores some of the patches derives from `PartialCodec`, one that stores whole
+      pictures with a quality from `PictureCodec`.
     """
+
+    Config: ClassVar[type[CodecConfig]]
+    is_partial: ClassVar[bool] = False  # stores some patches; its settings are a `MaskConfig`
+    # What `remnant plan` tries; settings that are left out have their defaults.
+    trial_settings: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
 
     config: Any  # each codec narrows it to its own
     payload_bytes: int | None = None
@@ -39,7 +102,7 @@ class Codec(ABC):
     grid: tuple[int, int] | None = None  # patches down and across; None: images come back whole
     tables: bytes = b""  # what all exemplars share: a function of config and image shape alone
 
-    def __init__(self, config: Settings, image_shape: tuple[int, int, int]) -> None:
+    def __init__(self, config: CodecConfig, image_shape: Shape) -> None:
         height, width, channels = image_shape
         is_sane = min(height, width) > 0 and max(height, width) <= MAX_SIDE
         if not is_sane or height * width > MAX_PIXELS or channels not in (1, 3):
@@ -68,8 +131,8 @@ class Codec(ABC):
         return None if self.payload_bytes is None else self.payload_bytes + self.position_bytes
 
     @abstractmethod
-    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
-        """Store a uint8 image [H, W, C]; only `generator` decides what is left out."""
+    def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
+        """Store an image of `image_shape`; only `generator` may decide what is left out."""
 
     @abstractmethod
     def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, np.ndarray | None]:
@@ -82,39 +145,16 @@ class Codec(ABC):
     def decode_many(
         self, exemplars: Sequence[Exemplar]
     ) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """What `decode` gives for each; a codec that is faster at many together overrides it."""
+        """What `decode` gives for each; override it where many together are faster."""
         return [self.decode(exemplar) for exemplar in exemplars]
 
     def known_patches(self, exemplar: Exemplar) -> np.ndarray | None:
-        """What `decode` says of the patches; a codec that can tell without decoding overrides it.
+        """The known patches that `decode` gives; override it where they are known without decoding.
 
         Raises:
             InputError: No image can have given these bytes.
         """
         return self.decode(exemplar)[1]
-
-    def weaker(self) -> Codec | None:
-        """The same codec one step of quality lower; None where there is no such thing."""
-        return None
-
-    def weaker_forms(self) -> Iterator[Codec]:
-        """This codec made weaker, step after step."""
-        codec = self.weaker()
-        for _ in range(MAX_WEAKER_STEPS):
-            if codec is None:
-                return
-            yield codec
-            codec = codec.weaker()
-
-    def recode(self, exemplar: Exemplar, source: Codec) -> Exemplar:
-        """Store again what `source` stored; the original is gone, so losses add up.
-
-        Draws nothing: whole images go through `encode`, which leaves nothing out of them. A codec
-        of partial images overrides this and keeps the patches that it has.
-        """
-        image, is_known = source.decode(exemplar)
-        assert is_known is None, "a codec of partial images says how it stores them again"
-        return self.encode(image, torch.Generator())
 
     def check(self, exemplar: Exemplar) -> None:
         """Refuse what `encode` cannot have made.
@@ -137,3 +177,38 @@ class Codec(ABC):
                 f"an exemplar must have {self.position_bytes:,} bytes of positions; "
                 f"got {len(exemplar.positions):,}."
             )
+
+
+# ----------------------------------------------------------------------------- the codecs, by name
+
+
+def _name_of(codec: type[Codec]) -> str:
+    return codec.Config.model_fields["name"].default
+
+
+def _check(codec: Any) -> None:
+    is_codec = isinstance(codec, type) and issubclass(codec, Codec)
+    fields = codec.Config.model_fields if is_codec and hasattr(codec, "Config") else {}
+    if "name" not in fields or not isinstance(fields["name"].default, str):
+        raise InputError(
+            "a codec must be a class derived from Codec, with a Config whose name has a default; "
+            f"got {codec!r}."
+        )
+
+
+CODECS: Registry[type[Codec]] = Registry("codec", "remnant.codecs", name_of=_name_of, check=_check)
+
+
+def build_codec(config: CodecConfig, image_shape: Shape) -> Codec:
+    """The codec that `config` describes, for images of one shape.
+
+    Raises:
+        InputError: There is no such codec, or its settings do not suit images of this shape.
+    """
+    return CODECS.find(config.name, "memory.codec")(config, image_shape)
+
+
+def partial_choices() -> str:
+    """The codecs that store some of the patches, as an error recommends them."""
+    names = [name for name, codec in CODECS.items() if codec.is_partial]
+    return " or ".join(f"memory.codec={name}" for name in names)

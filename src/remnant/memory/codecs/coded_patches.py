@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isqrt
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 import torch
+from pydantic import field_validator
 
-from remnant.memory.codecs.codec import Codec, Exemplar
-from remnant.memory.codecs.formats import FormatName, build_mosaic_coder
-from remnant.memory.codecs.patches import MaskConfig, PartialCodec
-from remnant.memory.codecs.picture_codec import RatedCoder, Shape
+from remnant.images import Shape
+from remnant.memory.codecs.codec import Candidate, Exemplar
+from remnant.memory.codecs.patches import MaskConfig, PartialCodec, cut, join
+from remnant.memory.codecs.picture_codec import RatedCoder, find_coder
 from remnant.memory.codecs.rates import RateConfig
 
 _SEED_BYTES = 2
@@ -29,37 +30,39 @@ class CodedPatchesConfig(MaskConfig, RateConfig):
     """A random part of the patches, through an image codec, and the seed that chose them."""
 
     name: Literal["coded-patches"] = "coded-patches"
-    through: FormatName = "transform"
+    through: str = "transform"  # a codec that shares its coder
     positions: Literal["seed", "bitmap"] = "seed"
+
+    @field_validator("through")
+    @classmethod
+    def _check_through(cls, name: str) -> str:
+        find_coder(name)
+        return name
 
 
 class CodedPatchCodec(PartialCodec[CodedPatchesConfig]):
     """Stores V patches of an image as one coded mosaic."""
 
+    Config = CodedPatchesConfig
+    trial_settings = tuple(
+        {"through": through, "quality": quality}
+        for through in ("transform", "jpeg", "webp")
+        for quality in (50, 75, 90)
+    )
+
     def __init__(self, config: CodedPatchesConfig, image_shape: Shape) -> None:
         super().__init__(config, image_shape)
         self.mosaic = Mosaic(self.num_visible, config.patch_size, image_shape[2])
-        self.coder = RatedCoder(
-            build_mosaic_coder(config.through, self.mosaic.shape, config.patch_size), config
-        )
+        coder = find_coder(config.through).for_mosaic(self.mosaic.shape, config.patch_size)
+        self.coder = RatedCoder(coder, config)
         self.tables = self.coder.tables
         is_seed = config.positions == "seed"
         self.position_bytes = _SEED_BYTES if is_seed else self.patches.bitmap_bytes
 
-    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
+    def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
         positions = self._draw(generator)
-        stored = self.patches.patchify(image)[self.find_known(positions)]
+        stored = cut(candidate.image, self.patches.cells)[self.find_known(positions)]
         return Exemplar(self.coder.encode(self.mosaic.lay(stored)), positions)
-
-    def recode(self, exemplar: Exemplar, source: Codec) -> Exemplar:
-        """See `Codec.recode`; the positions stay what they were."""
-        assert isinstance(source, CodedPatchCodec), "codecs of one kind differ in their rate"
-        stored = source.decode_patches(exemplar.payload)
-        return Exemplar(self.coder.encode(self.mosaic.lay(stored)), exemplar.positions)
-
-    def weaker(self) -> Self | None:
-        config = self.config.weaker()
-        return None if config is None else type(self)(config, self.image_shape)
 
     def find_known(self, positions: bytes) -> np.ndarray:
         if self.config.positions == "bitmap":
@@ -103,14 +106,11 @@ class Mosaic:
         """Patches [V, P, P, C] as a picture [R*P, S*P, C]."""
         num_spare = self.rows * self.columns - self.num_patches
         cells = np.concatenate([patches, patches[-1:].repeat(num_spare, axis=0)])
-        cells = cells.reshape(self.rows, self.columns, self.side, self.side, -1)
-        return np.ascontiguousarray(cells.swapaxes(1, 2).reshape(self.shape))
+        return join(cells, (self.rows, self.columns))
 
     def take_apart(self, picture: np.ndarray) -> np.ndarray:
         """A picture [R*P, S*P, C] as its patches [V, P, P, C]."""
-        cells = picture.reshape(self.rows, self.side, self.columns, self.side, -1)
-        cells = cells.swapaxes(1, 2).reshape(-1, self.side, self.side, picture.shape[2])
-        return cells[: self.num_patches]
+        return cut(picture, (self.rows, self.columns))[: self.num_patches]
 
 
 def choose_patches(seed: int, num_patches: int, count: int) -> np.ndarray:

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from PIL import Image
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from remnant.errors import InputError
-from remnant.memory.codecs.codec import Codec, Exemplar
-from remnant.memory.codecs.formats import FORMATS, FormatName
-from remnant.memory.codecs.picture_codec import Coder, PictureCodec, Shape
+from remnant.images import Shape
+from remnant.memory.codecs.codec import Candidate, Exemplar
+from remnant.memory.codecs.picture_codec import Coder, PictureCodec, find_coder
 from remnant.memory.codecs.pillow_io import as_picture, as_pixels
 from remnant.memory.codecs.rates import RateConfig
 
@@ -22,7 +22,13 @@ class DownscaledConfig(RateConfig):
 
     name: Literal["downscaled"] = "downscaled"
     factor: int = Field(default=2, ge=2)
-    through: Literal["raw"] | FormatName = "raw"
+    through: str = "raw"  # or a codec that shares its coder
+
+    @field_validator("through")
+    @classmethod
+    def _check_through(cls, name: str) -> str:
+        find_coder(name, raw=RawCoder)
+        return name
 
     @classmethod
     def takes_rate(cls, values: dict[str, Any]) -> bool:
@@ -34,6 +40,9 @@ class DownscaledCodec(PictureCodec[DownscaledConfig]):
 
     Chosen: means down and bicubic up, the pair that loses least of those that Pillow has.
     """
+
+    Config = DownscaledConfig
+    trial_settings = ({"factor": 2}, {"factor": 2, "through": "webp", "quality": 75})
 
     def __init__(self, config: DownscaledConfig, image_shape: Shape) -> None:
         super().__init__(config, image_shape)
@@ -47,22 +56,14 @@ class DownscaledCodec(PictureCodec[DownscaledConfig]):
         return -(-height // factor), -(-width // factor), channels
 
     def build_coder(self) -> Coder:
-        through = self.config.through
-        return (
-            RawCoder(self.small_shape) if through == "raw" else FORMATS[through](self.small_shape)
-        )
+        return find_coder(self.config.through, raw=RawCoder)(self.small_shape)
 
-    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
-        small = _resize(image, self.small_shape, Image.Resampling.BOX)
+    def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
+        small = _resize(candidate.image, self.small_shape, Image.Resampling.BOX)
         return Exemplar(self.coder.encode(small))
 
     def restore(self, picture: np.ndarray) -> np.ndarray:
         return _resize(picture, self.image_shape, Image.Resampling.BICUBIC)
-
-    def recode(self, exemplar: Exemplar, source: Codec) -> Exemplar:
-        """See `Codec.recode`; what is stored is not scaled again."""
-        assert isinstance(source, DownscaledCodec), "codecs of one kind differ in their rate"
-        return Exemplar(self.coder.encode(source.coder.decode(exemplar.payload)))
 
 
 class RawCoder(Coder):

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from remnant.errors import InputError
-from remnant.memory.codecs.picture_codec import Coder, PictureCodec, Shape
+from remnant.images import Shape
+from remnant.memory.codecs.picture_codec import Coder, PictureCodec
 from remnant.memory.codecs.pillow_io import as_picture, decode_file
 from remnant.memory.codecs.rates import RateConfig
 
@@ -34,13 +35,6 @@ class JpegConfig(RateConfig):
     weighting: Weighting = "flat"
 
 
-class JpegCodec(PictureCodec[JpegConfig]):
-    """Stores the scan of a baseline JPEG file."""
-
-    def build_coder(self) -> Coder:
-        return JpegCoder(self.image_shape, self.config.subsampling, self.config.weighting)
-
-
 class JpegCoder(Coder):
     """Codes a picture as the scan of a JPEG file with the standard Huffman tables.
 
@@ -48,7 +42,7 @@ class JpegCoder(Coder):
     Putting it back also means that no payload can hold a marker.
     """
 
-    tells_quality = False
+    has_quality_inside = False
 
     def __init__(
         self, shape: Shape, subsampling: Subsampling = "4:4:4", weighting: Weighting = "flat"
@@ -85,6 +79,17 @@ class JpegCoder(Coder):
         if self._weighting == "standard":
             return options | {"quality": quality}
         return options | {"qtables": [[flat_step(quality)] * 64] * (1 if self.shape[2] == 1 else 2)}
+
+
+class JpegCodec(PictureCodec[JpegConfig]):
+    """Stores the scan of a baseline JPEG file."""
+
+    Config = JpegConfig
+    shared_coder = JpegCoder
+    trial_settings = tuple({"quality": quality} for quality in (50, 75, 90))
+
+    def build_coder(self) -> Coder:
+        return JpegCoder(self.image_shape, self.config.subsampling, self.config.weighting)
 
 
 def flat_step(quality: int) -> int:

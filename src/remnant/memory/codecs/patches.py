@@ -7,21 +7,19 @@ Axes: H x W x C pixels, GH x GW patches of side P, F = GH * GW patches, V of the
 from __future__ import annotations
 
 from abc import abstractmethod
-from fractions import Fraction
-from math import floor
-from typing import Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import torch
 from pydantic import Field
 
 from remnant.errors import InputError
-from remnant.memory.codecs.codec import Codec, Exemplar
-from remnant.settings import Settings
+from remnant.images import Shape, count_visible
+from remnant.memory.codecs.codec import Candidate, Codec, CodecConfig, Exemplar
 
 
-class MaskConfig(Settings):
-    """How large a patch is, and which share of them is left out."""
+class MaskConfig(CodecConfig):
+    """The size of a patch, and the share of patches that is left out."""
 
     patch_size: int = Field(default=4, ge=1)
     mask_ratio: float = Field(default=0.75, ge=0, lt=1)  # [bimae] r
@@ -36,9 +34,18 @@ class PatchesConfig(MaskConfig):
 ConfigT = TypeVar("ConfigT", bound=MaskConfig)
 
 
-def count_visible(num_patches: int, mask_ratio: float) -> int:
-    """V = floor(F * (1 - r)) for the decimal that was written: 25 patches at 0.8 leave 5."""
-    return floor(num_patches * (1 - Fraction(str(mask_ratio))))
+def cut(image: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """Pixels of an image [H, W, C] as its patches [F, P, P, C], row by row; `join` undoes it."""
+    (height, width, channels), (rows, columns) = image.shape, grid
+    blocks = image.reshape(rows, height // rows, columns, width // columns, channels).swapaxes(1, 2)
+    return blocks.reshape(rows * columns, *blocks.shape[2:])
+
+
+def join(patches: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """Patches [F, P, P, C], row by row, as the pixels of an image [H, W, C]; `cut` undoes it."""
+    (rows, columns), (_, height, width, channels) = grid, patches.shape
+    blocks = patches.reshape(rows, columns, height, width, channels).swapaxes(1, 2)
+    return blocks.reshape(rows * height, columns * width, channels)
 
 
 class PatchGrid:
@@ -48,7 +55,7 @@ class PatchGrid:
         InputError: The patches do not fill the image, or none would be stored.
     """
 
-    def __init__(self, image_shape: tuple[int, int, int], side: int, mask_ratio: float) -> None:
+    def __init__(self, image_shape: Shape, side: int, mask_ratio: float) -> None:
         height, width, channels = image_shape
         if height % side or width % side:
             raise InputError(
@@ -67,26 +74,14 @@ class PatchGrid:
                 f"{mask_ratio}. Lower memory.codec.mask_ratio."
             )
 
-    def patchify(self, image: np.ndarray) -> np.ndarray:
-        """Pixels of an image [H, W, C] as its patches [F, P, P, C], in reading order."""
-        (rows, columns), side = self.cells, self.side
-        blocks = image.reshape(rows, side, columns, side, -1).swapaxes(1, 2)
-        return blocks.reshape(self.num_patches, side, side, -1)
-
-    def unpatchify(self, patches: np.ndarray) -> np.ndarray:
-        """Patches [F, P, P, C], in reading order, as the pixels of their image [H, W, C]."""
-        (rows, columns), side = self.cells, self.side
-        blocks = patches.reshape(rows, columns, side, side, -1).swapaxes(1, 2)
-        return blocks.reshape(self.image_shape)
-
     def place(self, stored: np.ndarray, is_known: np.ndarray) -> np.ndarray:
         """The image [H, W, C] with the patches `stored` [V, P, P, C] where known, 0 elsewhere."""
         patches = np.zeros((self.num_patches, *stored.shape[1:]), dtype=np.uint8)
         patches[is_known] = stored
-        return self.unpatchify(patches)
+        return join(patches, self.cells)
 
     def draw(self, generator: torch.Generator) -> np.ndarray:
-        """V different patches by chance, bool [F]."""
+        """V different patches at random, bool [F]."""
         is_known = np.zeros(self.num_patches, dtype=bool)
         is_known[torch.randperm(self.num_patches, generator=generator)[: self.num_visible]] = True
         return is_known
@@ -121,11 +116,12 @@ class PatchGrid:
 
 
 class PartialCodec(Codec, Generic[ConfigT]):
-    """What codecs have in common that keep some of the patches."""
+    """Parent of codecs that store some of the patches."""
 
+    is_partial: ClassVar[bool] = True
     config: ConfigT
 
-    def __init__(self, config: ConfigT, image_shape: tuple[int, int, int]) -> None:
+    def __init__(self, config: ConfigT, image_shape: Shape) -> None:
         super().__init__(config, image_shape)
         self.patches = PatchGrid(image_shape, config.patch_size, config.mask_ratio)
         self.grid = self.patches.cells
@@ -161,14 +157,17 @@ class PatchCodec(PartialCodec[PatchesConfig]):
     Departs from [bimae], which names an index per patch: a bitmap of F bits is smaller.
     """
 
-    def __init__(self, config: PatchesConfig, image_shape: tuple[int, int, int]) -> None:
+    Config = PatchesConfig
+    trial_settings = ({"mask_ratio": 0.75},)
+
+    def __init__(self, config: PatchesConfig, image_shape: Shape) -> None:
         super().__init__(config, image_shape)
         self.payload_bytes = self.num_visible * self.patches.patch_bytes
         self.position_bytes = self.patches.bitmap_bytes
 
-    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
+    def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
         is_known = self.patches.draw(generator)
-        payload = self.patches.patchify(image)[is_known].tobytes()
+        payload = cut(candidate.image, self.patches.cells)[is_known].tobytes()
         return Exemplar(payload, self.patches.to_bitmap(is_known))
 
     def find_known(self, positions: bytes) -> np.ndarray:

@@ -9,33 +9,38 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Generic, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
 
-from remnant.errors import InputError
-from remnant.memory.codecs.codec import Codec, Exemplar
+from remnant.errors import InputError, nearest
+from remnant.images import Shape
+from remnant.memory.codecs.codec import CODECS, Candidate, Codec, Exemplar
 from remnant.memory.codecs.rates import (
     MAX_QUALITY,
     MIN_QUALITY,
     RateConfig,
     highest_passing,
     lowest_passing,
-    psnr,
 )
+from remnant.metrics import psnr
 
-Shape = tuple[int, int, int]
 ConfigT = TypeVar("ConfigT", bound=RateConfig)
 
 
 class Coder(ABC):
     """Codes uint8 pictures [H, W, C] of one shape; the same picture gives the same bytes."""
 
-    tells_quality: bool = True  # the payload does; False: `decode` must be told
+    has_quality_inside: bool = True  # in the payload; False: `decode` needs to know it
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
+
+    @classmethod
+    def for_mosaic(cls, shape: Shape, patch_size: int) -> Self:
+        """A coder for pictures made of patches from different places."""
+        return cls(shape)
 
     def tables(self, quality: int) -> bytes:
         """What every payload of this quality would begin with, were it not stripped."""
@@ -54,22 +59,22 @@ class Coder(ABC):
         """
 
     def decode_many(self, payloads: Sequence[bytes], quality: int) -> Sequence[np.ndarray]:
-        """What `decode` gives for each; a coder that is faster at many together overrides it."""
+        """What `decode` gives for each; override it where many together are faster."""
         return [self.decode(payload, quality) for payload in payloads]
 
     def preview(self, picture: np.ndarray, quality: int) -> np.ndarray:
-        """What would be decoded; a coder that knows without encoding overrides this."""
+        """What would be decoded; override it where that is known without encoding."""
         return self.decode(self.encode(picture, quality), quality)
 
 
 class RatedCoder:
-    """A coder held to a rate; with a target, a payload says its own quality if it must."""
+    """A coder held to a rate; with a target, each payload begins with its quality if it must."""
 
     def __init__(self, coder: Coder, rate: RateConfig) -> None:
         self.coder = coder
         self.rate = rate
         self._has_target = rate.target_bytes is not None or rate.target_psnr is not None
-        self._has_quality_byte = self._has_target and not coder.tells_quality
+        self._has_quality_byte = self._has_target and not coder.has_quality_inside
         self._quality = rate.quality or MAX_QUALITY  # without a target; lossless coders ignore it
         self.tables = coder.tables(self._quality)
 
@@ -98,7 +103,7 @@ class RatedCoder:
         quality = payload[0] if payload else 0
         if not MIN_QUALITY <= quality <= MAX_QUALITY:
             raise InputError(
-                f"an exemplar must say a quality from {MIN_QUALITY} to {MAX_QUALITY}; got "
+                f"an exemplar must begin with a quality from {MIN_QUALITY} to {MAX_QUALITY}; got "
                 f"{quality}."
             )
         return payload[1:], quality
@@ -111,12 +116,15 @@ class RatedCoder:
 
     def _reaches_psnr(self, picture: np.ndarray, quality: int) -> bool:
         assert self.rate.target_psnr is not None, "a target of bytes is searched for otherwise"
-        return psnr(picture, self.coder.preview(picture, quality)) >= self.rate.target_psnr
+        score = psnr(picture, self.coder.preview(picture, quality))
+        return float(score) >= self.rate.target_psnr
 
 
 class PictureCodec(Codec, Generic[ConfigT]):
     """Stores whole images through a coder."""
 
+    # The coder that other codecs may store their pictures `through`, by the name of this codec.
+    shared_coder: ClassVar[type[Coder] | None] = None
     config: ConfigT
 
     def __init__(self, config: ConfigT, image_shape: Shape) -> None:
@@ -128,8 +136,8 @@ class PictureCodec(Codec, Generic[ConfigT]):
     def build_coder(self) -> Coder:
         """The coder for the pictures that this codec makes of images."""
 
-    def encode(self, image: np.ndarray, generator: torch.Generator) -> Exemplar:
-        return Exemplar(self.coder.encode(image))
+    def encode(self, candidate: Candidate, generator: torch.Generator) -> Exemplar:
+        return Exemplar(self.coder.encode(candidate.image))
 
     def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, np.ndarray | None]:
         return self.restore(self.coder.decode(exemplar.payload)), None
@@ -144,9 +152,25 @@ class PictureCodec(Codec, Generic[ConfigT]):
         """The image of which the coder got `picture`."""
         return picture
 
-    def weaker(self) -> Self | None:
-        config = self.config.weaker()
-        return None if config is None else type(self)(config, self.image_shape)
+
+def find_coder(name: str, **more: type[Coder]) -> type[Coder]:
+    """The coder that the codec `name` shares, or one of `more`.
+
+    Raises:
+        InputError: There is none of this name.
+    """
+    found = more.get(name) or _shared_coder(CODECS.get(name))
+    if found is not None:
+        return found
+    known = [*more, *(other for other, codec in CODECS.items() if _shared_coder(codec))]
+    raise InputError(
+        f"memory.codec.through must be one of {', '.join(known)}; got {name!r}."
+        + nearest(name, known)
+    )
+
+
+def _shared_coder(codec: type[Codec] | None) -> type[Coder] | None:
+    return codec.shared_coder if codec and issubclass(codec, PictureCodec) else None
 
 
 def pack_number(number: int) -> bytes:

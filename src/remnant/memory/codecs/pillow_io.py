@@ -8,8 +8,9 @@ import numpy as np
 from PIL import Image
 
 from remnant.errors import InputError
+from remnant.images import Shape
 
-# What Pillow raises for bytes that are no image of the format asked for.
+# Pillow's errors for bytes that are no image of the given format.
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError)
 
 
@@ -24,7 +25,7 @@ def as_pixels(picture: Image.Image, num_channels: int) -> np.ndarray:
     return pixels.reshape(picture.height, picture.width, num_channels)
 
 
-def decode_file(file: bytes, kind: str, shape: tuple[int, int, int]) -> np.ndarray:
+def decode_file(file: bytes, kind: str, shape: Shape) -> np.ndarray:
     """The pixels of an image file of one format, uint8 [H, W, C], if they have the shape.
 
     Raises:
@@ -41,7 +42,7 @@ def decode_file(file: bytes, kind: str, shape: tuple[int, int, int]) -> np.ndarr
         raise _broken(kind, shape) from None
 
 
-def _broken(kind: str, shape: tuple[int, int, int]) -> InputError:
+def _broken(kind: str, shape: Shape) -> InputError:
     return InputError(
         f"an exemplar must be a {kind} picture of {shape[0]} x {shape[1]} pixels; these bytes do "
         "not decode to one."

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
-from remnant.settings import Settings
+from remnant.memory.codecs.codec import CodecConfig
 
-MIN_QUALITY, MAX_QUALITY = 1, 100
+MIN_QUALITY, DEFAULT_QUALITY, MAX_QUALITY = 1, 75, 100
 _RATES = ("quality", "target_bytes", "target_psnr")
 
-# One step of `weaker`. Chosen: small enough that a memory which must shrink a little loses little,
-# large enough that a few steps halve it; below the floors images are no longer worth their bytes.
-_QUALITY_STEP, _QUALITY_FLOOR = 10, 10
-_BYTES_RATIO, _BYTES_FLOOR = 0.8, 24
-_PSNR_STEP, _PSNR_FLOOR = 1.5, 20.0
 
-
-class RateConfig(Settings):
+class RateConfig(CodecConfig):
     """Exactly one of three is in force; a quality unless a target is set."""
-
-    default_quality: ClassVar[int] = 75
 
     quality: int | None = Field(default=None, ge=MIN_QUALITY, le=MAX_QUALITY)
     # The best quality whose payload is no longer than this; the lowest where none is.
@@ -37,16 +28,21 @@ class RateConfig(Settings):
         if not isinstance(values, dict) or not cls.takes_rate(values):
             return values
         if all(values.get(rate) is None for rate in _RATES):
-            return values | {"quality": cls.default_quality}
+            return values | {"quality": DEFAULT_QUALITY}
         return values
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
         given = [rate for rate in _RATES if getattr(self, rate) is not None]
         if not self.takes_rate(dict(self)) and given:
-            raise ValueError(f"nothing is lost, so {given[0]} has no meaning; set it to none")
+            raise ValueError(
+                f"a codec that loses nothing has no {given[0]}. Set memory.codec.{given[0]}=none."
+            )
         if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other; set all but one to none")
+            raise ValueError(
+                f"a codec has one of {', '.join(_RATES)}; got {' and '.join(given)}. Set all but "
+                "one to none."
+            )
         return self
 
     @classmethod
@@ -54,33 +50,11 @@ class RateConfig(Settings):
         """Whether a codec with these settings loses anything."""
         return True
 
-    def weaker(self) -> Self | None:
-        """These settings with one step less to spend; None at the floor."""
-        if not self.takes_rate(dict(self)):
-            return None
-        if self.quality is not None:
-            lower = self.quality - _QUALITY_STEP
-            return self.model_copy(update={"quality": lower}) if lower >= _QUALITY_FLOOR else None
-        if self.target_bytes is not None:
-            fewer = int(self.target_bytes * _BYTES_RATIO)
-            return (
-                self.model_copy(update={"target_bytes": fewer}) if fewer >= _BYTES_FLOOR else None
-            )
-        assert self.target_psnr is not None, "one rate is in force"
-        less = self.target_psnr - _PSNR_STEP
-        return self.model_copy(update={"target_psnr": less}) if less >= _PSNR_FLOOR else None
-
-
-def psnr(picture: np.ndarray, other: np.ndarray) -> float:
-    """Peak signal-to-noise ratio of two uint8 arrays in dB; infinite where they are equal."""
-    error = float(np.mean((picture.astype(np.float64) - other) ** 2))
-    return float("inf") if error == 0 else float(10 * np.log10(255**2 / error))
-
 
 def lowest_passing(passes: Callable[[int], bool]) -> int:
     """The lowest quality that passes where better ones pass too; the best if it does not pass.
 
-    Where the test is not monotonic the answer passes all the same, though a lower one may too.
+    Where the test is not monotonic the answer still passes, though a lower one may too.
     """
     low, high = MIN_QUALITY - 1, MAX_QUALITY  # low fails, high passes or is all there is
     while high - low > 1:

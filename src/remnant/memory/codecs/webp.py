@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 
 from remnant.errors import InputError
+from remnant.images import Shape
 from remnant.memory.codecs.picture_codec import (
     Coder,
     PictureCodec,
-    Shape,
     pack_number,
     unpack_number,
 )
@@ -42,13 +42,6 @@ class WebpConfig(RateConfig):
     @classmethod
     def takes_rate(cls, values: dict[str, Any]) -> bool:
         return not values.get("lossless")
-
-
-class WebpCodec(PictureCodec[WebpConfig]):
-    """Stores the frame of a WebP file."""
-
-    def build_coder(self) -> Coder:
-        return WebpCoder(self.image_shape, lossless=self.config.lossless)
 
 
 class WebpCoder(Coder):
@@ -111,6 +104,20 @@ class WebpCoder(Coder):
         height, width, _ = self.shape
         sizes = (width - 1) | (height - 1) << 14
         return bytes([_SIGNATURE]) + sizes.to_bytes(4, "little")
+
+
+class WebpCodec(PictureCodec[WebpConfig]):
+    """Stores the frame of a WebP file."""
+
+    Config = WebpConfig
+    shared_coder = WebpCoder
+    trial_settings = (
+        *({"quality": quality} for quality in (30, 60, 75, 90)),
+        {"lossless": True},
+    )
+
+    def build_coder(self) -> Coder:
+        return WebpCoder(self.image_shape, lossless=self.config.lossless)
 
 
 def _strip_zeros(frame: bytes) -> bytes:

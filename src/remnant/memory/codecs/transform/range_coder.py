@@ -35,7 +35,7 @@ _FULL, _RENEW = 1 << 32, 1 << 24  # range of a new stream; below the second a by
 
 
 def _tail(magnitude: int, scale: float) -> float:
-    """The chance of a magnitude at least as large, from 1 up."""
+    """The probability of a magnitude at least as large, from 1 up."""
     scales = ((scale, 1 - 2 * _SPREAD), (scale / 2, _SPREAD), (scale * 2, _SPREAD))
     return sum(share * exp(-(magnitude - 1 + _ZERO_WIDTH) / one) for one, share in scales)
 
@@ -43,9 +43,9 @@ def _tail(magnitude: int, scale: float) -> float:
 def _frequencies(scale: float) -> list[int]:
     """Of the symbols -20 to 20 and the escape; each at least 1, what is left over goes to 0."""
     tails = [_tail(magnitude, scale) for magnitude in range(1, _LARGEST + 2)]
-    chances = [(near - far) / 2 for near, far in pairwise(tails)]
-    chances = [*reversed(chances), 0, *chances, tails[-1]]
-    counts = [1 + int(chance * (_TOTAL - _NUM_SYMBOLS)) for chance in chances]
+    shares = [(near - far) / 2 for near, far in pairwise(tails)]
+    shares = [*reversed(shares), 0, *shares, tails[-1]]
+    counts = [1 + int(share * (_TOTAL - _NUM_SYMBOLS)) for share in shares]
     counts[_LARGEST] += _TOTAL - sum(counts)
     return counts
 
@@ -77,14 +77,6 @@ def _split(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Table and number of bits sent as they are, for numbers of these levels."""
     places = levels - _LOWEST
     return _TABLE_AT.take(places, mode="clip"), _SHIFT_AT.take(places, mode="clip")
-
-
-def count_bits(levels: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """What numbers of these levels cost, but for rounding to bytes at the end of a stream."""
-    tables, shifts = _split(levels)
-    symbols = np.minimum(np.abs(numbers >> shifts) + _LARGEST, _ESCAPE)  # signs cost the same
-    bits = _BITS - np.log2(_FREQUENCY[tables, symbols])
-    return bits + shifts + _ESCAPE_BITS * (symbols == _ESCAPE)
 
 
 class Stream(ABC):
@@ -206,7 +198,7 @@ class BatchReader(Stream):
 
     def _narrow(self, code: np.ndarray, width: np.ndarray) -> None:
         count = len(code)
-        self._code[:count] = np.minimum(code, width - 1)  # less only in bytes that nobody wrote
+        self._code[:count] = np.minimum(code, width - 1)  # less only in bytes that no encoder wrote
         self._width[:count] = width
         for _ in range(2):
             is_narrow = (self._width[:count] < _RENEW).astype(np.int64)

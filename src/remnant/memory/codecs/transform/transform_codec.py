@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
+from remnant.images import Shape
 from remnant.memory.codecs.picture_codec import (
     Coder,
     PictureCodec,
-    Shape,
     pack_number,
     unpack_number,
 )
@@ -56,13 +56,6 @@ class TransformConfig(RateConfig):
     name: Literal["transform"] = "transform"
 
 
-class TransformCodec(PictureCodec[TransformConfig]):
-    """Stores the coefficients of an image's blocks."""
-
-    def build_coder(self) -> Coder:
-        return TransformCoder(self.image_shape)
-
-
 class TransformCoder(Coder):
     """Codes a picture as quantised coefficients of its blocks.
 
@@ -72,7 +65,7 @@ class TransformCoder(Coder):
         is_mosaic: Blocks are patches from different places.
     """
 
-    tells_quality = False
+    has_quality_inside = False
 
     def __init__(self, shape: Shape, side: int = BLOCK_SIDE, *, is_mosaic: bool = False) -> None:
         super().__init__(shape)
@@ -80,6 +73,10 @@ class TransformCoder(Coder):
         self._side, self._is_mosaic = side, is_mosaic
         self._grid = (-(-height // side), -(-width // side))
         self._spectra: dict[int, Spectrum] = {}  # by quality
+
+    @classmethod
+    def for_mosaic(cls, shape: Shape, patch_size: int) -> Self:
+        return cls(shape, fitting_side(patch_size), is_mosaic=True)
 
     def encode(self, picture: np.ndarray, quality: int) -> bytes:
         spectrum = self._spectrum(quality)
@@ -162,6 +159,17 @@ class TransformCoder(Coder):
         planes = planes.reshape(side, side, channels, rows, columns, -1).transpose(5, 3, 0, 4, 1, 2)
         planes = planes.reshape(-1, rows * side, columns * side, channels)
         return _to_pixels(planes[:, :height, :width])
+
+
+class TransformCodec(PictureCodec[TransformConfig]):
+    """Stores the coefficients of an image's blocks."""
+
+    Config = TransformConfig
+    shared_coder = TransformCoder
+    trial_settings = tuple({"quality": quality} for quality in (50, 75, 90))
+
+    def build_coder(self) -> Coder:
+        return TransformCoder(self.image_shape)
 
 
 def step_of(quality: int) -> int:
