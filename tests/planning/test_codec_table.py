@@ -80,7 +80,7 @@ class RefusedCodec(FaultyCodec):
 @pytest.fixture
 def only_faulty(monkeypatch: pytest.MonkeyPatch) -> None:
     """No codec but the faulty one."""
-    for name in list(CODECS):
+    for name in reversed(list(CODECS)):  # put back in their order
         monkeypatch.delitem(CODECS, name)
     monkeypatch.setitem(CODECS, "faulty", FaultyCodec)
 
