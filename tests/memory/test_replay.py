@@ -9,6 +9,7 @@ import torch
 from remnant.errors import InputError
 from remnant.images import ArrayImages
 from remnant.memory import CODECS, Candidate, Exemplar, Memory, MemoryConfig, PatchesConfig, replay
+from remnant.memory.codecs.webp import WebpConfig
 from remnant.memory.replay import StoredImages
 from tests.support.deflate import DeflateCodec
 from tests.support.strategies import pixels
@@ -122,3 +123,28 @@ def test_an_image_of_another_shape_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(CODECS, "raw", Turned)
     with pytest.raises(InputError, match=r"exemplar 0 of class 'class 0'.*\(4, 16, 3\)"):
         filled(MemoryConfig()).images()
+
+
+def test_images_are_presented_as_they_would_be_replayed_and_nothing_is_stored() -> None:
+    images = [np.random.default_rng(seed).integers(0, 256, (8, 8, 3), np.uint8) for seed in (1, 2)]
+    memory = Memory(MemoryConfig(budget="9images", codec=WebpConfig()), (8, 8, 3), seed=0)
+    shown = memory.present(images)
+    assert memory.labels == []
+    memory.expect(1)
+    memory.add_class(0, "a", [Candidate(image) for image in images])
+    stored = memory.images()
+    assert shown is not None
+    assert stored is not None
+    both = torch.arange(2)
+    assert torch.equal(shown.images.read(both), stored.images.read(both))
+    assert memory.present([]) is None
+
+
+def test_presented_patches_are_a_fresh_choice_for_each_image() -> None:
+    image = np.arange(192, dtype=np.uint8).reshape(8, 8, 3)
+    config = MemoryConfig(budget="9images", codec=PatchesConfig(patch_size=2))
+    shown = Memory(config, (8, 8, 3), seed=0).present([image] * 12)
+    assert shown is not None
+    assert shown.is_known is not None
+    assert shown.is_known.flatten(1).sum(dim=1).tolist() == [4] * 12
+    assert len({tuple(one.flatten().tolist()) for one in shown.is_known}) > 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -240,6 +241,18 @@ class Memory:
                 the known pixels of each image.
         """
         return decode_classes(self.codec, self._classes, fill)
+
+    def present(self, images: Iterable[np.ndarray]) -> ImageSet | None:
+        """Images as the memory would give them back, in order; None if there are none.
+
+        Nothing is stored. Labels are 0 and ids are positions: a caller knows the real ones.
+        """
+        rngs = (generator(self.seed, "present", index) for index in itertools.count())
+        exemplars = [
+            self.codec.encode(Candidate(image), rng)
+            for image, rng in zip(images, rngs, strict=False)
+        ]
+        return decode_classes(self.codec, {0: StoredClass("", tuple(exemplars))}, None)
 
     # ------------------------------------------------------------------------------------- files
 
