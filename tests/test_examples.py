@@ -41,6 +41,11 @@ def test_digits_are_taught_in_two_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_data_set_of_ones_own_is_learned_in_two_tasks(tmp_path: Path) -> None:
+    assert "% right after 2 tasks" in run("own_dataset.py", tmp_path, "--epochs", "1")
+
+
+@pytest.mark.slow
 @pytest.mark.cifar100
 def test_folders_of_cifar_are_taught_in_three_updates(tmp_path: Path) -> None:
     if not (Path(os.environ.get("REMNANT_DATA", "")) / "cifar-100-binary").is_dir():
