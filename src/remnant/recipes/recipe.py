@@ -86,8 +86,8 @@ class Recipe:
             f"as in {setup.source}" if setup.source else "",
         ]
         tasks = "1 task" if self.num_tasks == 1 else f"{self.num_tasks} tasks"
-        takes = f"; {self.protocol.takes}" if self.protocol.takes else ""
-        return f"{self.protocol.title}, {tasks}: {', '.join(filter(None, parts))}{takes}."
+        protocol = ", ".join(filter(None, (self.protocol.title, tasks, self.protocol.takes)))
+        return f"{protocol}: {', '.join(filter(None, parts))}."
 
 
 def _spell_network(method: dict[str, Any]) -> str:
