@@ -26,6 +26,7 @@ from typing import Any
 
 from remnant.recipes import PRESETS, RECIPES, Published
 from remnant.recipes.bimae_presets import OTHER_MEMORIES
+from remnant.recipes.presets import SOURCES
 from remnant.recipes.recipe import MEASURED
 from remnant.reports import curves_picture, kept_picture, markdown_table
 
@@ -39,7 +40,7 @@ _FILES = ("config.json", "environment.json", "result.json")
 _OF_RUNS = re.compile(r"(<!-- (runs|curves|kept): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 _TABLE = re.compile(r"(<!-- published: ([^>]*?) -->\n).*?(<!-- /published -->)", re.DOTALL)
 _IN_LINE = re.compile(r"(<!-- (printed|measured): ([^>]*?) -->).*?(<!-- / -->)")
-_NUMBERS = ("avg", "last", "forgetting")
+_NUMBERS = {"avg": "Avg", "last": "Last", "forgetting": "F"}
 _CHOICES = (*_NUMBERS, "parameters", "top5")
 
 
@@ -59,7 +60,9 @@ def _fill_table(match: re.Match[str]) -> str:
         for row in recipe.published if recipe.preset in presets else ():
             where = "; ".join(filter(None, (row.source, row.note)))
             lines.append(f"| `{recipe.name}` | {_spell(row)} | {where} | {measured} |")
-    return match[1] + "\n".join(lines) + "\n" + match[3]
+    table = "\n".join(lines)
+    works = [f"{key} {work}." for key, work in SOURCES.items() if key in table]
+    return match[1] + table + "\n" + (f"\n{' '.join(works)}\n" if works else "") + match[3]
 
 
 def _fill_line(match: re.Match[str]) -> str:
@@ -88,16 +91,15 @@ def _read_run(name: str, _: str | None = None) -> dict[str, Any]:
 def _spell(row: Published) -> str:
     top = f"top-{row.top} " if row.top != 1 else ""
     size = f", {row.parameters:.2f} M parameters" if row.parameters is not None else ""
-    return f"{top}{'about ' if row.is_rough else ''}{_join(vars(row))}{size}"
+    return f"{'about ' if row.is_rough else ''}{top}{_join(vars(row))}{size}"
 
 
 def _join(values: dict[str, Any]) -> str:
-    """`Avg / Last / F`, without what is missing at the end."""
-    numbers = [values[number] for number in _NUMBERS]
-    while numbers[-1] is None:
-        numbers.pop()
+    """`Avg / Last / F` as far as they are known; one alone has its name."""
     style = "g" if values.get("is_rough") else ".2f"
-    return " / ".join("–" if number is None else f"{number:{style}}" for number in numbers)
+    known = [number for number in _NUMBERS if values[number] is not None]
+    label = f"{_NUMBERS[known[0]]} " if len(known) == 1 else ""
+    return label + " / ".join(f"{values[number]:{style}}" for number in known)
 
 
 def measured() -> dict[str, dict[str, Any]]:

@@ -28,5 +28,5 @@ def test_a_wrong_number_is_mended() -> None:
     block = "<!-- published: wa -->\nold\n<!-- /published -->"
     filled = fill_numbers(f"{line}\n{block}")
     assert "79.12 / 68.40 / 12.17<!-- / -->" in filled
-    assert "| `cifar100-wa-10` | about – / 52 | PyCIL; read off its plot | not yet |\n" in filled
+    assert "| `cifar100-wa-10` | about Last 52 | PyCIL; read off its plot | not yet |\n" in filled
     assert "old" not in filled

@@ -13,6 +13,11 @@ from remnant.methods.backbones import BackboneConfig
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.recipes.protocols import PROTOCOLS, Scale
 
+SOURCES = {
+    "[bimae]": "Zhai et al., ICCV 2023",
+    "[dytox]": "Douillard et al., CVPR 2022, table of its repository",
+}
+
 
 @dataclass(frozen=True)
 class Published:
