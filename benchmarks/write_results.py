@@ -1,49 +1,140 @@
-"""Fill the tables of the documents from run folders: `python benchmarks/write_results.py RUNS`.
+"""Fill the generated parts of the documents: `python -m benchmarks.write_results [RUNS]`.
 
-Every block between `<!-- runs: NAME ... -->` and `<!-- /runs -->` becomes the table of those runs,
-`<!-- curves: NAME ... -->` their curves, `<!-- kept: NAME ... -->` their accuracy against all bytes
-kept. What that needs of a run (config, environment, result) is copied to docs/runs, so that
-`remnant report docs/runs/NAME ...` says the same for ever. A block that names a run which is not
-to be found stays as it is.
+A part stands between two comments. From run folders, below RUNS or kept in docs/runs:
+    <!-- runs: NAME ... -->         the table of these runs, up to <!-- /runs -->
+    <!-- curves: NAME ... -->       their curves
+    <!-- kept: NAME ... -->         their accuracy against all bytes kept
+    <!-- measured: NAME ... -->     within a line: their Avg / Last / F, up to <!-- / -->
+From the presets:
+    <!-- published: PRESET ... -->  the table of what others report, up to <!-- /published -->
+    <!-- printed: RECIPE ... -->    within a line: what [bimae] prints, up to <!-- / -->
+Within a line one number can be chosen: <!-- printed: last RECIPE ... -->.
+
+What a row needs of a run (config, environment, result) is copied to docs/runs, so that `remnant
+report docs/runs/NAME ...` says the same for ever, and its numbers to recipes/measured.json. A part
+that names a run which is not to be found stays as it is.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
+from remnant.recipes import PRESETS, RECIPES, Published
+from remnant.recipes.bimae_presets import OTHER_MEMORIES
+from remnant.recipes.presets import SOURCES
+from remnant.recipes.recipe import MEASURED
 from remnant.reports import curves_picture, kept_picture, markdown_table
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = (DOCS / "results.md", *sorted((DOCS / "methods").glob("*.md")))
+PAGES = (DOCS / "results.md", DOCS / "claims.md", *sorted((DOCS / "methods").glob("*.md")))
 _PICTURES = {
     "curves": (curves_picture, "Accuracy after each task"),
     "kept": (kept_picture, "Average accuracy against bytes of memory and network"),
 }
 _FILES = ("config.json", "environment.json", "result.json")
-_BLOCK = re.compile(r"(<!-- (runs|curves|kept): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+_OF_RUNS = re.compile(r"(<!-- (runs|curves|kept): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+_TABLE = re.compile(r"(<!-- published: ([^>]*?) -->\n).*?(<!-- /published -->)", re.DOTALL)
+_IN_LINE = re.compile(r"(<!-- (printed|measured): ([^>]*?) -->).*?(<!-- / -->)")
+_NUMBERS = {"avg": "Avg", "last": "Last", "forgetting": "F"}
+_CHOICES = (*_NUMBERS, "parameters", "top5")
 
 
-def keep(runs: Path, name: str) -> Path:
+# ------------------------------------------------------------------------------- numbers of presets
+
+
+def fill_numbers(text: str) -> str:
+    """A page with the published and printed numbers of the presets, and measured ones beside."""
+    return _IN_LINE.sub(_fill_line, _TABLE.sub(_fill_table, text))
+
+
+def _fill_table(match: re.Match[str]) -> str:
+    presets = [PRESETS[name] for name in match[2].split()]
+    lines = ["| recipe | published, Avg / Last / F | where | measured |", "|---|---|---|---|"]
+    for recipe in RECIPES.values():
+        measured = "not yet" if recipe.measured is None else _join(vars(recipe.measured))
+        for row in recipe.published if recipe.preset in presets else ():
+            where = "; ".join(filter(None, (row.source, row.note)))
+            lines.append(f"| `{recipe.name}` | {_spell(row)} | {where} | {measured} |")
+    table = "\n".join(lines)
+    works = [f"{key} {work}." for key, work in SOURCES.items() if key in table]
+    return match[1] + table + "\n" + (f"\n{' '.join(works)}\n" if works else "") + match[3]
+
+
+def _fill_line(match: re.Match[str]) -> str:
+    opening, kind, names, closing = match.groups()
+    choice, *rest = names.split()
+    choice, names = (choice, rest) if choice in _CHOICES else (None, [choice, *rest])
+    find = _find_printed if kind == "printed" else _read_run
+    found = [find(name, choice) for name in names]
+    single = choice in (*_NUMBERS, "parameters")
+    cells = [f"{values[choice]:.2f}" if single else _join(values) for values in found]
+    return f"{opening}{', '.join(cells)}{closing}"
+
+
+def _find_printed(name: str, choice: str | None) -> dict[str, Any]:
+    rows = [OTHER_MEMORIES[name]] if name in OTHER_MEMORIES else RECIPES[name].published
+    top = 5 if choice == "top5" else 1
+    return next(vars(row) for row in rows if row.source.startswith("[bimae]") and row.top == top)
+
+
+def _read_run(name: str, _: str | None = None) -> dict[str, Any]:
+    result = json.loads((DOCS / "runs" / name / "result.json").read_bytes())
+    keys = ("average_accuracy", "last_accuracy", "forgetting")
+    return {number: result[key] for number, key in zip(_NUMBERS, keys, strict=True)}
+
+
+def _spell(row: Published) -> str:
+    top = f"top-{row.top} " if row.top != 1 else ""
+    size = f", {row.parameters:.2f} M parameters" if row.parameters is not None else ""
+    return f"{'about ' if row.is_rough else ''}{top}{_join(vars(row))}{size}"
+
+
+def _join(values: dict[str, Any]) -> str:
+    """`Avg / Last / F` as far as they are known; one alone has its name."""
+    style = "g" if values.get("is_rough") else ".2f"
+    known = [number for number in _NUMBERS if values[number] is not None]
+    label = f"{_NUMBERS[known[0]]} " if len(known) == 1 else ""
+    return label + " / ".join(f"{values[number]:{style}}" for number in known)
+
+
+def measured() -> dict[str, dict[str, Any]]:
+    """The recipes that were run as they are, with hours and hardware."""
+    found = {}
+    for folder in sorted((DOCS / "runs").iterdir()):
+        if folder.name in RECIPES:
+            environment = json.loads((folder / "environment.json").read_bytes())
+            result = json.loads((folder / "result.json").read_bytes())
+            machine = f"{environment['cores']} cores of {environment['processor']}"
+            found[folder.name] = {
+                **{number: round(value, 2) for number, value in _read_run(folder.name).items()},
+                "hours": round(result["train_seconds"] / 3600, 2),
+                "hardware": ", ".join([*environment["accelerators"], machine]),
+            }
+    return found
+
+
+# ----------------------------------------------------------------------- tables and figures of runs
+
+
+def _keep(runs: Path, name: str) -> Path:
     """The files of a run that its row needs, kept beside the documents."""
     kept = DOCS / "runs" / name
-    if (runs / name / "result.json").exists():
+    if runs != kept.parent and (runs / name / "result.json").exists():
         kept.mkdir(parents=True, exist_ok=True)
         for file in _FILES:
             shutil.copyfile(runs / name / file, kept / file)
     return kept
 
 
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    runs = Path(sys.argv[1])
-
+def _fill_runs(text: str, runs: Path) -> str:
     def fill(match: re.Match[str]) -> str:
         opening, kind, names, closing = match.groups()
-        folders = [keep(runs, name) for name in names.split()]
+        folders = [_keep(runs, name) for name in names.split()]
         missing = [folder.name for folder in folders if not folder.exists()]
         if missing:
             print(f"left as it is, for want of {', '.join(missing)}")
@@ -56,8 +147,18 @@ def main() -> None:
         picture.write_text(draw(folders))
         return f"{opening}![{title}](figures/{picture.name})\n{closing}"
 
-    for page in PAGES:
-        page.write_text(_BLOCK.sub(fill, page.read_text()))
+    return _OF_RUNS.sub(fill, text)
+
+
+def main() -> None:
+    if len(sys.argv) > 2:
+        sys.exit(__doc__)
+    runs = Path(sys.argv[1]) if len(sys.argv) == 2 else DOCS / "runs"
+    texts = {page: _fill_runs(page.read_text(), runs) for page in PAGES}
+    rows = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in measured().items()]
+    MEASURED.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+    for page, text in texts.items():
+        page.write_text(fill_numbers(text))
 
 
 if __name__ == "__main__":

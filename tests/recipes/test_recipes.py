@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 import remnant
-from remnant.config import RunConfig
-from remnant.data import DATASETS, describe_dataset
-from remnant.data.stream import resolve_tasks
+from remnant.data import DATASETS
 from remnant.methods import METHODS
 from remnant.phases import Schedule
 from remnant.planning.run_estimate import estimate
 from remnant.recipes import RECIPES, describe_recipe, load_recipe
+from remnant.runs.experiment import check_plan
 from tests.support.command_line import TINY
 
-SCALES = ("mini",)
-FAR = [name for name in RECIPES if name != "demo"]
+ALL = list(RECIPES.items())
 MINI = [name for name in RECIPES if "-mini-" in name]
+# One recipe of every preset at every scale; the others differ in the number of tasks alone.
+KINDS = list({(one.preset.name, one.protocol.scale): name for name, one in ALL[::-1]}.values())
+RUNS = Path(__file__).parents[2] / "docs" / "runs"
 
 
-@pytest.mark.parametrize("name", FAR)
-def test_names_say_dataset_scale_method_variant_and_tasks(name: str) -> None:
-    config = load_recipe(name)
-    tasks = len(estimate_sizes(config))
-    pattern = (
-        f"{config.data.dataset}(-({'|'.join(SCALES)}))?-{config.method.name}"
-        r"(-[a-z]+\w*(-[a-z]+\w*)*)?(-(?P<tasks>\d+))?"
-    )
-    match = re.fullmatch(pattern, name)
-    assert match, pattern
-    assert match["tasks"] in (None, str(tasks))
-    assert config.recipe == name
-
-
-def test_the_demo_is_named_after_what_it_is_for() -> None:
-    assert load_recipe("demo").recipe == "demo"
+def test_names_say_dataset_scale_method_variant_and_tasks() -> None:
+    for name, recipe in ALL:
+        config = recipe()
+        pattern = (
+            f"{config.data.dataset}(-mini)?-{config.method.name}"
+            r"(-[a-z]+\w*(-[a-z]+\w*)*)?(-(?P<tasks>\d+))?"
+        )
+        match = re.fullmatch(pattern, name)
+        assert match or name == "demo", f"{name}: {pattern}"
+        assert match is None or match["tasks"] in (None, str(config.stream.num_tasks)), name
+        assert config.recipe == name
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -48,16 +46,19 @@ def test_every_method_has_its_small_recipes(method: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_says_what_it_is(name: str) -> None:
-    assert describe_recipe(name).endswith(".")
+def test_every_recipe_is_described_in_one_line_of_its_own() -> None:
+    lines = {name: describe_recipe(name) for name in RECIPES}
+    assert all(re.fullmatch(r"[^\n]+\.", line) for line in lines.values())
+    assert lines["cifar100-er-10"] == (
+        "CIFAR-100, 10 tasks: ResNet-32, 200 epochs, then 70, as in PyCIL."
+    )
 
 
 @pytest.mark.parametrize("name", MINI)
 def test_the_mini_protocol_holds(name: str) -> None:
     config = load_recipe(name)
     is_joint = config.method.name == "joint"
-    assert estimate_sizes(config) == ([10] if is_joint else [2] * 5)
+    assert [len(task) for task in check_plan(config)] == ([10] if is_joint else [2] * 5)
     assert config.stream.order == "default"
     assert (config.data.image_size, config.data.images_per_class) == (32, None)
     assert config.data.holdout_ratio == 0
@@ -70,7 +71,7 @@ def test_the_mini_protocol_holds(name: str) -> None:
             assert (schedule.epochs, schedule.batch_size, schedule.steps_from) == (30, 64, "new")
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", KINDS)
 def test_every_recipe_can_be_shown_without_data(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -103,8 +104,20 @@ def test_growing_networks_have_their_published_sizes(
     assert estimate(load_recipe(name))["parameters"] / 1e6 == pytest.approx(millions, abs=0.01)
 
 
-def estimate_sizes(config: RunConfig) -> list[int]:
-    return [len(task) for task in resolve_tasks(config.stream, describe_dataset(config.data))]
+@pytest.mark.parametrize("name", [run.name for run in RUNS.iterdir() if run.name in RECIPES])
+def test_a_recipe_is_still_what_was_measured(name: str) -> None:
+    """What was added to the settings since then is left at its default."""
+    ran = json.loads((RUNS / name / "config.json").read_bytes())
+    now = load_recipe(name).model_dump(mode="json")
+    for part in ("data", "stream", "method"):
+        assert contains(now[part], ran[part])
+    assert (now["memory"] or {}).get("budget") == (ran["memory"] or {}).get("budget")
+
+
+def contains(values: Any, part: Any) -> bool:
+    if not isinstance(part, dict):
+        return values == part
+    return all(contains(values[key], inner) for key, inner in part.items())
 
 
 def write_tiny_imagenet(root: Path, num_classes: int = 200, num_train: int = 2) -> None:

@@ -1,160 +1,105 @@
-"""Named runs: `<dataset>[-<scale>]-<method>[-<variant>][-<tasks>]`."""
+"""Named runs: `<dataset>[-<scale>]-<method>[-<variant>][-<tasks>]`.
+
+A recipe is a preset (a method, ready to run) under a protocol (what is learned, and how much may be
+kept of it). To add a method: its presets in a file beside this one, and its name in the list below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
 from remnant.config import RunConfig, load_config
 from remnant.errors import InputError, nearest
-from remnant.recipes import bimae_runs as bimae
-from remnant.recipes import classic, distilled, simple
-from remnant.recipes import dytox_runs as dytox
-from remnant.recipes import expandable_runs as expandable
+from remnant.recipes import (
+    bic_presets,
+    bimae_presets,
+    dytox_presets,
+    er_presets,
+    ewc_presets,
+    expandable_presets,
+    expandable_pruned_presets,
+    finetune_presets,
+    icarl_presets,
+    joint_presets,
+    lwf_presets,
+    podnet_presets,
+    simple_expandable_presets,
+    ucir_presets,
+    wa_presets,
+)
+from remnant.recipes.presets import Preset, Published, Setup, check_preset
+from remnant.recipes.protocols import PROTOCOLS, Protocol
+from remnant.recipes.recipe import Measured, Recipe
+from remnant.registry import Registry
 
-SIMPLE: tuple[simple.Simple, ...] = ("finetune", "er", "joint")
-CLASSIC: tuple[classic.Classic, ...] = ("lwf", "ewc", "icarl", "wa")
-DISTILLED: tuple[distilled.Distilled, ...] = ("ucir", "bic", "podnet")
-DYTOX: tuple[tuple[str, dytox.Variant], ...] = (  # ends of names, variants
-    ("dytox", "plain"),
-    ("dytox-plus", "plus"),
-    ("dytox-masked", "masked"),
-)
-GROWING: tuple[expandable.Growing, ...] = (
-    "expandable",
-    "expandable-pruned",
-    "simple-expandable",
-)
-SPLITS = (10, 20, 50)  # numbers of tasks that papers report
-MINI_VARIANTS: tuple[bimae.MiniVariant, ...] = (
-    "baseline",
-    "replay",
-    "reconstruction",
-    "full",
-    "exact",
+__all__ = [
+    "PRESETS", "PROTOCOLS", "RECIPES", "Measured", "Preset", "Protocol", "Published", "Recipe",
+    "Setup", "describe_recipe", "load_recipe", "register",
+]  # fmt: skip
+
+PRESETS: Registry[Preset] = Registry(
+    "preset",
+    "remnant.recipes",
+    [
+        finetune_presets.PRESET,
+        er_presets.PRESET,
+        lwf_presets.PRESET,
+        ewc_presets.PRESET,
+        icarl_presets.PRESET,
+        wa_presets.PRESET,
+        ucir_presets.PRESET,
+        bic_presets.PRESET,
+        podnet_presets.PRESET,
+        expandable_presets.PRESET,
+        expandable_pruned_presets.PRESET,
+        simple_expandable_presets.PRESET,
+        *dytox_presets.PRESETS,
+        *bimae_presets.PRESETS,
+        joint_presets.PRESET,
+    ],
+    name_of=lambda preset: preset.name,
+    check=check_preset,
 )
 
-RECIPES: dict[str, Callable[[], RunConfig]] = {
-    "demo": bimae.demo,
-    "digits-bimae": bimae.digits,
-    **{f"digits-{name}": partial(simple.digits, name) for name in SIMPLE},
-    **{f"cifar100-mini-{name}": partial(simple.mini, "cifar100", name) for name in SIMPLE},
-    **{
-        f"tiny-imagenet-mini-{name}": partial(simple.mini, "tiny-imagenet", name) for name in SIMPLE
-    },
-    "cifar100-mini-bimae": partial(bimae.mini, "cifar100"),
-    **{
-        f"cifar100-mini-bimae-{variant}": partial(bimae.mini, "cifar100", variant)
-        for variant in MINI_VARIANTS
-    },
-    "tiny-imagenet-mini-bimae": partial(bimae.mini, "tiny-imagenet"),
-    **{f"cifar100-bimae-{num_tasks}": partial(bimae.cifar100, num_tasks) for num_tasks in SPLITS},
-    **{
-        f"imagenet-subset-bimae-{num_tasks}": partial(bimae.imagenet, "imagenet-subset", num_tasks)
-        for num_tasks in SPLITS
-    },
-    "imagenet-full-bimae": partial(bimae.imagenet, "imagenet-full", 10),
-    **{
-        f"cifar100-bimae-{variant}-10": partial(bimae.ablation, variant)
-        for variant in bimae.ABLATIONS
-    },
-    **{
-        f"cifar100-{name}-{num_tasks}": partial(simple.cifar100, name, num_tasks)
-        for name in ("finetune", "er")
-        for num_tasks in SPLITS
-    },
-    **{
-        f"imagenet-subset-{name}-{num_tasks}": partial(
-            simple.imagenet, "imagenet-subset", name, num_tasks
+
+class _Recipes(MutableMapping[str, Recipe]):
+    """Every preset under each of its protocols, by name, and what is set by hand."""
+
+    def __init__(self, by_hand: dict[str, Recipe]) -> None:
+        self._by_hand = by_hand
+
+    def _all(self) -> dict[str, Recipe]:
+        product = (
+            Recipe(f"{protocol.start}-{preset.name}{protocol.end}", preset, protocol)
+            for protocol in PROTOCOLS.values()
+            for preset in PRESETS.values()
+            if protocol.name in preset.protocols
         )
-        for name in ("finetune", "er")
-        for num_tasks in SPLITS
-    },
-    **{
-        f"imagenet-full-{name}-10": partial(simple.imagenet, "imagenet-full", name, 10)
-        for name in ("finetune", "er")
-    },
-    **{f"digits-{name}": partial(classic.digits, name) for name in CLASSIC},
-    **{
-        f"{dataset}-mini-{name}": partial(classic.mini, dataset, name)
-        for dataset in ("cifar100", "tiny-imagenet")
-        for name in CLASSIC
-    },
-    **{
-        f"cifar100-{name}-{num_tasks}": partial(classic.cifar100, name, num_tasks)
-        for name in CLASSIC
-        for num_tasks in SPLITS
-    },
-    **{
-        f"imagenet-subset-{name}-{num_tasks}": partial(
-            classic.imagenet, "imagenet-subset", name, num_tasks
-        )
-        for name in CLASSIC
-        for num_tasks in SPLITS
-    },
-    "imagenet-full-icarl": partial(classic.imagenet, "imagenet-full", "icarl", 10),
-    **{f"digits-{name}": partial(distilled.digits, name) for name in DISTILLED},
-    **{
-        f"{dataset}-mini-{name}": partial(distilled.mini, dataset, name)
-        for dataset in ("cifar100", "tiny-imagenet")
-        for name in DISTILLED
-    },
-    **{
-        f"cifar100-{name}-{num_tasks}": partial(distilled.cifar100, name, num_tasks)
-        for name in DISTILLED
-        for num_tasks in SPLITS
-    },
-    **{
-        f"imagenet-subset-{name}-{num_tasks}": partial(distilled.imagenet_subset, name, num_tasks)
-        for name in DISTILLED
-        for num_tasks in SPLITS
-    },
-    **{f"digits-{name}": partial(dytox.digits, variant) for name, variant in DYTOX},
-    **{
-        f"{dataset}-mini-{name}": partial(dytox.mini, dataset, variant)
-        for dataset in ("cifar100", "tiny-imagenet")
-        for name, variant in DYTOX
-    },
-    **{
-        f"cifar100-{name}-{num_tasks}": partial(dytox.cifar100, variant, num_tasks)
-        for name, variant in DYTOX
-        for num_tasks in (SPLITS if variant != "masked" else (10,))
-    },
-    **{
-        f"imagenet-subset-{name}-{num_tasks}": partial(
-            dytox.imagenet, "imagenet-subset", variant, num_tasks
-        )
-        for name, variant in DYTOX[:2]
-        for num_tasks in SPLITS
-    },
-    "imagenet-full-dytox": partial(dytox.imagenet, "imagenet-full", "plain", 10),
-    **{f"digits-{name}": partial(expandable.digits, name) for name in GROWING},
-    **{
-        f"{dataset}-mini-{name}": partial(expandable.mini, dataset, name)
-        for dataset in ("cifar100", "tiny-imagenet")
-        for name in GROWING
-    },
-    **{
-        f"cifar100-{name}-{num_tasks}": partial(expandable.cifar100, name, num_tasks)
-        for name in GROWING
-        for num_tasks in SPLITS
-    },
-    **{
-        f"imagenet-subset-{name}-{num_tasks}": partial(
-            expandable.imagenet, "imagenet-subset", name, num_tasks
-        )
-        for name in GROWING
-        for num_tasks in SPLITS
-    },
-    **{
-        f"imagenet-full-{name}": partial(expandable.imagenet, "imagenet-full", name, 10)
-        for name in GROWING
-    },
-    "cifar100-joint": partial(simple.cifar100, "joint", 1),
-    "imagenet-subset-joint": partial(simple.imagenet, "imagenet-subset", "joint", 1),
-    "imagenet-full-joint": partial(simple.imagenet, "imagenet-full", "joint", 1),
-}
+        return self._by_hand | {recipe.name: recipe for recipe in product} | self._by_hand
+
+    def __getitem__(self, name: str) -> Recipe:
+        return self._all()[name]
+
+    def __setitem__(self, name: str, recipe: Recipe) -> None:
+        self._by_hand[name] = recipe
+
+    def __delitem__(self, name: str) -> None:
+        del self._by_hand[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+RECIPES = _Recipes({"demo": Recipe("demo", bimae_presets.DEMO, PROTOCOLS["digits"])})
+
+
+def register(preset: Preset) -> Preset:
+    """Add the recipes of a preset; a package can name it as an entry point `remnant.recipes`."""
+    return PRESETS.register(preset)
 
 
 def load_recipe(name: str) -> RunConfig:
@@ -170,7 +115,5 @@ def load_recipe(name: str) -> RunConfig:
 
 
 def describe_recipe(name: str) -> str:
-    """The first line of what a recipe says about itself."""
-    build = RECIPES[name]
-    function = build.func if isinstance(build, partial) else build
-    return (function.__doc__ or "").strip().splitlines()[0]
+    """What a recipe is, in one line."""
+    return RECIPES[name].about

@@ -33,10 +33,10 @@ def table_of(rows: Rows) -> Table:
 
 
 def recipe_lines(rows: Rows, width: int) -> Iterator[str]:
-    """The names of recipes, grouped by their description."""
+    """The names of recipes, grouped by their description up to its first colon."""
     groups: dict[str, list[str]] = {}
     for row in rows:
-        groups.setdefault(row["about"], []).append(row["name"])
+        groups.setdefault(row["about"].partition(":")[0], []).append(row["name"])
     for about, names in groups.items():
         yield from wrap(about, max(40, width))
         for line in wrap("  ".join(names), max(40, width) - 2, break_on_hyphens=False):

@@ -1,0 +1,32 @@
+"""The numbers in the documents are those of the presets and of the runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.write_results import PAGES, fill_numbers, measured
+from remnant.recipes.recipe import MEASURED
+
+REMEDY = "run python -m benchmarks.write_results"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_the_numbers_of_the_presets(page: Path) -> None:
+    text = page.read_text()
+    assert fill_numbers(text) == text, REMEDY
+
+
+def test_what_recipes_say_was_measured_is_what_the_runs_gave() -> None:
+    assert json.loads(MEASURED.read_bytes()) == measured(), REMEDY
+
+
+def test_a_wrong_number_is_mended() -> None:
+    line = "<!-- printed: cifar100-bimae-10 -->1.00 / 2.00<!-- / -->"
+    block = "<!-- published: wa -->\nold\n<!-- /published -->"
+    filled = fill_numbers(f"{line}\n{block}")
+    assert "79.12 / 68.40 / 12.17<!-- / -->" in filled
+    assert "| `cifar100-wa-10` | about Last 52 | PyCIL; read off its plot | not yet |\n" in filled
+    assert "old" not in filled
