@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from remnant.learner import Learner, Remembered, learn_into_store, store_updates
+from remnant.learner import Exemplars, Learner, learn_into_store
+from remnant.learner import store as store_module
 from remnant.learner.store import only_updater
 from remnant.serving import ServedStore, build_app, uploads
 from remnant.serving.guard import Rules
@@ -97,7 +98,7 @@ def test_what_is_remembered_can_be_seen(pixels: None, tmp_path: Path) -> None:
 def test_patches_that_are_not_stored_are_transparent() -> None:
     stored = np.full((1, 8, 8, 3), 200, np.uint8)
     known = np.array([[[True, False], [False, False]]])
-    picture = Remembered(stored, known, stored, [1]).picture(0)
+    picture = Exemplars(stored, known, stored, [1]).picture(0)
     assert picture.shape == (8, 8, 4)
     assert (picture[:4, :4] == [200, 200, 200, 255]).all()
     assert picture[4:].max() == picture[:, 4:].max() == 0
@@ -232,7 +233,7 @@ def test_a_full_disk_is_told_and_harms_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = store.read_bytes()
-    monkeypatch.setattr(store_updates, "write_store", fail)
+    monkeypatch.setattr(store_module, "write_store", fail)
     job = client.lesson(client.teach("e", pictures("e")).json()["id"])
     assert job["error"] == "No space left on device. The store is as it was."
     assert store.read_bytes() == before
