@@ -17,7 +17,8 @@ from PIL import Image
 
 from remnant.data import DataConfig, load_dataset
 from remnant.images import ImageSet
-from remnant.learner import Learner, learn_into_store
+from remnant.learner import learn_into_store
+from remnant.learner.learner_state import LearnerState
 from remnant.reports.units import bytes_text
 
 UPDATES = (
@@ -37,9 +38,9 @@ def main() -> None:
     arguments = parser.parse_args()
 
     data_bytes = write_folders(arguments.out, arguments.data_root, arguments.images)
-    store, learner = arguments.out / "nine.remnant", None
+    store, state = arguments.out / "nine.remnant", None
     for number, names in enumerate(UPDATES, start=1):
-        learner = learn_into_store(
+        state = learn_into_store(
             store,
             arguments.out / f"update-{number}",
             test=arguments.out / f"test-{number}",
@@ -47,11 +48,11 @@ def main() -> None:
             epochs=arguments.epochs,
         )
         print(
-            f"update {number}: {', '.join(names)}; {len(learner.classes_)} classes, "
-            f"{learner.history_[-1]['accuracy']:.1f} % right, {size(store)} on disk"
+            f"update {number}: {', '.join(names)}; {len(state.classes)} classes, "
+            f"{state.history[-1]['accuracy']:.1f} % right, {size(store)} on disk"
         )
-    assert learner is not None
-    tell_sizes(learner, store, data_bytes)
+    assert state is not None
+    tell_sizes(state, store, data_bytes)
 
 
 def write_folders(out: Path, root: str | None, num_images: int) -> int:
@@ -78,8 +79,8 @@ def write_class(images: ImageSet, label: int, folder: Path, limit: int | None = 
     return written
 
 
-def tell_sizes(learner: Learner, store: Path, data_bytes: int) -> None:
-    kept = learner.memory_
+def tell_sizes(state: LearnerState, store: Path, data_bytes: int) -> None:
+    kept = state.method.memory
     assert kept is not None, "this method keeps exemplars"
     print(f"taught with   {bytes_text(data_bytes)} of PNG files")
     print(f"kept of them  {bytes_text(kept.nbytes)}, {sum(kept.counts):,} exemplars")

@@ -76,7 +76,7 @@ def draw(learner: remnant.Learner, path: Path) -> None:
     draw_gallery(rows, path, counts=counts)
 
 
-def hide(kept: remnant.learner.Remembered) -> list[np.ndarray]:
+def hide(kept: remnant.learner.Exemplars) -> list[np.ndarray]:
     """Stored images with grey in place of what is not stored."""
     if kept.is_known is None:
         return list(kept.stored)

@@ -37,8 +37,8 @@ MATRIX: dict[str, set[str]] = {
         "config", "data", "methods", "planning", "recipes", "reports", "terminal", "training",
     },
     "learner": {
-        "config", "data", "memory", "methods", "models", "recipes", "reports", "runs", "terminal",
-        "training", "views",
+        "config", "data", "memory", "methods", "models", "reports", "runs", "terminal", "training",
+        "views",
     },
     "serving": {"data", "learner", "memory", "reports", "terminal", "training"},
     "bench": {"memory", "methods", "models", "planning", "runs", "training", "views"},

@@ -19,6 +19,7 @@ from remnant import files
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
 from remnant.files import (
+    claim_folder,
     new_folder,
     only_writer,
     remove_temporary_files,
@@ -315,9 +316,12 @@ def test_what_fails_after_it_began_is_kept(tmp_path: Path) -> None:
 
 def test_leftovers_of_our_own_do_not_make_a_folder_full(tmp_path: Path) -> None:
     (tmp_path / ".config.json.ab12cd34.remnant.tmp").touch()
+    with new_folder(tmp_path, ""):
+        assert names_in(tmp_path) == set()
     (tmp_path / "lock").touch()
-    with new_folder(tmp_path, "", is_ours=lambda name: name == "lock"):
-        assert names_in(tmp_path) == {"lock"}
+    claim_folder(tmp_path, "", is_ours=lambda name: name == "lock")
+    with pytest.raises(InputError, match="it holds lock"):
+        claim_folder(tmp_path, "")
 
 
 def test_a_file_is_not_a_folder(tmp_path: Path) -> None:

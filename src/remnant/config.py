@@ -55,7 +55,7 @@ class RunConfig(LearningConfig):
     training: TrainingConfig = TrainingConfig()
 
 
-ConfigT = TypeVar("ConfigT", bound=LearningConfig)
+ConfigT = TypeVar("ConfigT", bound=Settings)
 
 
 def override(config: ConfigT, changes: Mapping[str, Any]) -> ConfigT:

@@ -94,43 +94,55 @@ def read_json_object(path: Path, what: str) -> dict[str, Any]:
     return value
 
 
+def is_partial(name: str) -> bool:
+    """Whether a file of this name is one that we were writing."""
+    return name.startswith(".") and name.endswith(PARTIAL)
+
+
 def remove_temporary_files(folder: Path) -> None:
     """Delete what a killed process of ours left behind, and nothing else."""
     for path in folder.rglob(f".*{PARTIAL}"):
         path.unlink(missing_ok=True)
 
 
-@contextmanager
-def new_folder(
+def claim_folder(
     folder: Path, advice: str, is_ours: Callable[[str], bool] = lambda _: False
-) -> Iterator[None]:
-    """A folder to write into: a new one, or one that holds nothing but our own leftovers.
-
-    If the block fails before it has made a folder inside, the files that it wrote are removed, and
-    the folder with them if it was made here. What was there before is never touched.
+) -> None:
+    """Make a folder to write into, or take one that holds nothing but what we left there.
 
     Args:
         advice: What to do about a folder that is in use, for the error.
-        is_ours: Whether a file of this name may already be there.
+        is_ours: Whether a file of this name may already be there; half-written ones always may.
 
     Raises:
         InputError: `folder` is a file, or holds something that is not ours.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} must be a folder to write into; it is a file. {advice}")
-    was_there = folder.is_dir()
-    before = {path.name for path in folder.iterdir()} if was_there else set()
-    leftovers = {name for name in before if name.startswith(".") and name.endswith(PARTIAL)}
-    others = [name for name in before - leftovers if not is_ours(name)]
+    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    others = [name for name in found if not (is_partial(name) or is_ours(name))]
     if others:
         raise InputError(f"{folder} is not empty: it holds {min(others)}. {advice}")
     make_folder(folder)
-    for name in leftovers:
-        (folder / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(folder: Path, advice: str) -> Iterator[None]:
+    """A new or empty folder to write into, as `claim_folder` checks it.
+
+    If the block fails before it has made a folder inside, the files that it wrote are removed, and
+    the folder with them if it was made here.
+
+    Raises:
+        InputError: As `claim_folder`.
+    """
+    was_there = folder.is_dir()
+    claim_folder(folder, advice)
+    remove_temporary_files(folder)
     try:
         yield
     except BaseException:
-        made = [path for path in folder.iterdir() if path.name not in before]
+        made = list(folder.iterdir())
         if not any(path.is_dir() for path in made):
             for path in made:
                 path.unlink(missing_ok=True)

@@ -16,7 +16,14 @@ from remnant.data.file_images import FileImages
 from remnant.errors import InputError
 from remnant.images import ArrayImages
 from remnant.learner import inputs
-from remnant.learner.inputs import fingerprint, gather, gather_labelled, read, shorter_side
+from remnant.learner.inputs import (
+    fingerprint,
+    gather,
+    gather_labelled,
+    measure_colours,
+    read,
+    shorter_side,
+)
 
 
 def picture(seed: int = 0, height: int = 12, width: int = 12) -> np.ndarray:
@@ -134,6 +141,14 @@ def test_data_too_large_for_memory_stay_in_their_files(
 def test_a_fingerprint_tells_pixels_apart() -> None:
     assert fingerprint(read(gather(BATCH), 12)) == fingerprint(read(gather(list(BATCH)), 12))
     assert fingerprint(read(gather(BATCH), 12)) != fingerprint(read(gather(BATCH[::-1]), 12))
+
+
+def test_colours_are_measured_and_one_colour_has_some_deviation() -> None:
+    images = torch.zeros(4, 8, 8, 3, dtype=torch.uint8)
+    images[2:, :, :, 0] = 255
+    mean, std = measure_colours(ArrayImages(images))
+    assert mean == (0.5, 0.0, 0.0)
+    assert std == (0.5, 0.0039, 0.0039)
 
 
 # ---------------------------------------------------------------------------------------- labels

@@ -9,6 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 import remnant.runs.experiment as experiment_module
 from remnant.config import RunConfig
@@ -16,12 +17,15 @@ from remnant.data import DataConfig, load_dataset
 from remnant.data.stream import StreamConfig
 from remnant.errors import InputError
 from remnant.learner import Learner
+from remnant.learner.learner_state import LearnerParameters
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
 from remnant.runs.experiment import run
 from remnant.training.processes import TrainingConfig
+from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
 from tests.support.pixel_method import PixelsConfig, schedule
+from tests.support.plugin_methods import WithBackbone
 from tests.support.small_learner import Counter, TaughtPixels, stripes, tiny_learner
 
 TESTS = stripes("a", "c", "e", "f", per_class=3, seed=9)
@@ -43,6 +47,9 @@ def test_a_clone_has_the_parameters_and_none_of_the_knowledge() -> None:
     assert isinstance(copy, Learner)
     assert copy.get_params() == learner.get_params()
     assert not hasattr(copy, "classes_")
+    check_is_fitted(learner)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(copy)
     assert copy.set_params(epochs=7).epochs == 7
     assert learner.epochs == 4
 
@@ -58,6 +65,17 @@ def test_a_learner_that_knows_nothing_says_so() -> None:
     for ask in questions:
         with pytest.raises(NotFittedError, match=r"knows nothing yet\. Call partial_fit first"):
             ask()
+
+
+def test_parameters_have_the_same_defaults_wherever_they_are_checked() -> None:
+    assert Learner().get_params() == LearnerParameters().model_dump()
+
+
+def test_predicting_needs_no_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = taught(stripes("a", "c"))
+    monkeypatch.setattr(Trainer, "__init__", lambda *_, **__: pytest.fail("a trainer was built"))
+    assert learner.score(*stripes("a", "c", seed=9)) == 1.0
+    assert len(learner.remembered("a").stored) == 6
 
 
 def test_it_learns_class_after_class_and_tells_them_all_apart() -> None:
@@ -169,7 +187,7 @@ def test_a_method_that_cannot_take_more_of_a_class_says_so(monkeypatch: pytest.M
     before = learner.digest()
     monkeypatch.setattr(TaughtPixels, "takes_known_classes", False)
     with pytest.raises(
-        InputError, match=r"pixels cannot take more images of a class.*or use bimae"
+        InputError, match=r"pixels cannot learn more images of a class.*or use bimae"
     ):
         learner.partial_fit(*stripes("a", "e"))
     assert learner.digest() == before
@@ -178,7 +196,7 @@ def test_a_method_that_cannot_take_more_of_a_class_says_so(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("update", "told"),
     [
-        (stripes(1), "by text, or all by whole numbers"),
+        (stripes(1), "all be text or all be whole numbers"),
         ((stripes("e")[0], ["e"]), "6 images and 1 labels"),
         ((stripes("e")[0], None), "every image must have a label"),
         (([], []), "at least one image"),
@@ -197,7 +215,7 @@ def test_an_update_that_cannot_be_leaves_the_learner_as_it_was(
 
 def test_test_images_of_unknown_classes_are_refused_before_anything_is_learned() -> None:
     counter = Counter()
-    with pytest.raises(InputError, match="known by then; got 'f'"):
+    with pytest.raises(InputError, match="knows after the update; got 'f'"):
         tiny_learner().partial_fit(*stripes("a"), test=stripes("f"), watchers=(counter,))
     assert counter.steps == []
 
@@ -248,7 +266,7 @@ def test_an_interrupted_learner_leaves_no_folder_behind_when_it_goes() -> None:
     learner = tiny_learner()
     with pytest.raises(KeyboardInterrupt):
         learner.partial_fit(*stripes("a"), watchers=(Counter(3),))
-    work = learner._work
+    work = learner._work_folder
     assert work is not None
     assert list(work.iterdir())
     del learner
@@ -292,7 +310,7 @@ def test_forgetting_what_cannot_be_forgotten_changes_nothing(
     with pytest.raises(InputError, match="the only class"):
         taught(stripes("a")).forget("a")
     monkeypatch.setattr(TaughtPixels, "has_one_row_per_class", False)
-    with pytest.raises(InputError, match="none can be cut out"):
+    with pytest.raises(InputError, match="pixels cannot remove a class"):
         learner.forget("a")
     assert learner.digest() == before
 
@@ -317,20 +335,49 @@ def test_a_finished_run_becomes_a_learner_that_predicts_and_learns_as_it_did(
         Learner.from_run(tmp_path / "run")
     result = run(config, tmp_path / "run")
     learner = Learner.from_run(tmp_path / "run").set_params(**_machine())
-    assert learner.classes_.tolist() == result["class_names"]
+    assert learner.classes_.tolist() == result.class_names
     assert learner.memory_ is not None
-    assert learner.memory_.digest() == result["memory"]["digest"]
+    assert learner.memory_.digest() == (result.memory and result.memory.digest)
     test = load_dataset(config.data).test
     seen = test.select(torch.nonzero(test.labels < 4).flatten())
     images = seen.images.read(torch.arange(len(seen))).numpy()
-    names = [result["class_names"][label] for label in seen.labels.tolist()]
-    assert 100 * learner.score(images, names) == pytest.approx(result["last_accuracy"])
+    names = [result.class_names[label] for label in seen.labels.tolist()]
+    assert 100 * learner.score(images, names) == pytest.approx(result.last_accuracy)
     learner.partial_fit(images[:3], ["new"] * 3)
-    assert learner.classes_.tolist() == [*result["class_names"], "new"]
+    assert learner.classes_.tolist() == [*result.class_names, "new"]
 
 
 def _machine() -> dict[str, Any]:
     return {"accelerator": "cpu", "threads": 1, "quiet": True}
+
+
+@pytest.fixture
+def own_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is registered within a test is not known after it."""
+    monkeypatch.setitem(METHODS, "with-backbone", WithBackbone)
+    monkeypatch.delitem(METHODS, "with-backbone")
+
+
+@pytest.mark.usefixtures("own_methods")
+def test_a_method_can_be_given_by_its_class(tmp_path: Path) -> None:
+    learner = taught(stripes("a", "c"), stripes("e"), method=WithBackbone, epochs=1, options=None)
+    assert clone(learner).get_params()["method"] is WithBackbone
+    learner.save(tmp_path / "own.remnant")
+    loaded = Learner.load(tmp_path / "own.remnant").set_params(**_machine())
+    assert loaded.method == "with-backbone"
+    assert (loaded.predict_proba(TESTS[0]) == learner.predict_proba(TESTS[0])).all()
+
+
+@pytest.mark.usefixtures("own_methods")
+def test_a_class_defined_again_replaces_its_former_self_but_no_other_method() -> None:
+    LearnerParameters.of({"method": WithBackbone})
+    again = type("WithBackbone", (WithBackbone,), {"__module__": WithBackbone.__module__})
+    assert LearnerParameters.of({"method": again}).method == "with-backbone"
+    assert METHODS["with-backbone"] is again
+    with pytest.raises(InputError, match="already a method named 'with-backbone'"):
+        LearnerParameters.of({"method": type("Other", (WithBackbone,), {})})
+    with pytest.raises(InputError, match="must be a name or a subclass of"):
+        LearnerParameters.of({"method": dict})
 
 
 SMALL_BIMAE = {"method.network.depth": 2, "augment.padding": 0}

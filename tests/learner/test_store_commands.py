@@ -16,20 +16,20 @@ import pytest
 from PIL import Image
 
 from remnant.archives import read_archive, write_archive
-from remnant.learner import Learner, forget_in_store, updates
+from remnant.learner import Learner, forget_in_store, update
 from remnant.learner.store import KIND, VERSION, only_updater
 from remnant.methods import METHODS
 from remnant.phases import StepReport
-from remnant.recipes import RECIPES
 from tests.learner.test_inputs import bomb, truncated
 from tests.support.command_line import Command, largest_file
-from tests.support.small_learner import TaughtPixels, recipe, stripes, tiny_learner
+from tests.support.small_learner import TaughtPixels, stripes, tiny_learner
 
 # As one would type what tiny_learner is told.
 TINY = [
     *("--method", "pixels", "--image-size", "8", "--epochs", "4", "--batch-size", "4"),
     *("--budget", "6images/class", "--accelerator", "cpu", "--set", "memory.codec=raw"),
     *("--set", 'augment.train="none"', "--set", "training.threads=1"),
+    *("--set", "method.first.optimizer.lr=0.02"),
 ]
 OPTIONS = {
     "memory.selection": "random",
@@ -54,7 +54,6 @@ def kept_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(METHODS, "pixels", TaughtPixels)
-        patch.setitem(RECIPES, "cifar100-mini-pixels", recipe)
         taught = write_stripes(folder / "taught", "a", "c")
         tiny_learner(options=OPTIONS).partial_fit(taught).save(folder / "stripes.remnant")
     write_stripes(folder / "more", "e")
@@ -108,7 +107,7 @@ def test_settings_left_out_are_those_of_the_store(command: Command, store: Path)
     assert Learner.load(store).options == OPTIONS | {"training.checkpoint_every_steps": 3}
 
 
-def test_an_interrupted_update_says_how_to_go_on_and_goes_on(
+def test_an_interrupted_update_says_how_to_continue_and_continues(
     command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = store.read_bytes()
@@ -120,17 +119,39 @@ def test_an_interrupted_update_says_how_to_go_on_and_goes_on(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(updates.Sparse, "on_step", interrupt)
+        patch.setattr(update.ThinnedProgress, "on_step", interrupt)
         outcome = command("learn", store, "more")
     assert outcome.code == 130
-    assert outcome.err.splitlines()[-1].endswith(f"goes on: remnant learn {store} more")
+    assert outcome.err.splitlines()[-1] == (
+        "stopped. Run the same command again to continue from the last checkpoint: "
+        f"remnant learn {store} more"
+    )
     assert store.read_bytes() == before
-    assert "was stopped: the same remnant learn goes on" in command("inspect", store).out
-    monkeypatch.setattr(updates.Sparse, "on_step", lambda _, report: seen.append(report.step))
+    assert "if stopped, run the same remnant learn again" in command("inspect", store).out
+    monkeypatch.setattr(
+        update.ThinnedProgress, "on_step", lambda _, report: seen.append(report.step)
+    )
     assert command("learn", store, "more").code == 0
-    assert seen.index(5) < seen.index(4, 5), "it went on from a checkpoint, not from the beginning"
+    assert seen.index(5) < seen.index(4, 5), (
+        "it continued from a checkpoint, not from the beginning"
+    )
     assert 0 not in seen[1:]
     assert Learner.load(store).digest() == digest_of_both()
+
+
+def test_an_update_stopped_before_its_first_checkpoint_says_that_it_starts_over(
+    command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: object, report: StepReport) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(update.ThinnedProgress, "on_step", interrupt)
+    outcome = command("learn", store, "more")
+    assert outcome.code == 130
+    assert outcome.err.splitlines()[-1] == (
+        "stopped. There was no checkpoint yet, so running the same command again starts over: "
+        f"remnant learn {store} more"
+    )
 
 
 def test_unusual_images_and_small_classes_are_learned(command: Command, store: Path) -> None:
@@ -199,7 +220,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "empty folder": (empty("void"), "learn stripes.remnant void", "neither folders nor images"),
     "empty class": (empty("more/f"), LEARN, "more/f must hold the images of its class"),
     "no classes": (nothing, "learn stripes.remnant more/e", "a folder with a sub-folder per class"),
-    "unknown test classes": (other_classes, f"{LEARN} --test test", "known by then; got 'g'"),
+    "unknown test classes": (other_classes, f"{LEARN} --test test", "the update; got 'g'"),
     "no test folder": (nothing, f"{LEARN} --test nowhere", "nowhere does not exist"),
     "a damaged store": (damage, LEARN, "stripes.remnant is damaged: its checksum"),
     "a damaged store, asked": (damage, "predict stripes.remnant more", "is damaged"),
@@ -213,7 +234,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "another size": (nothing, f"{LEARN} --image-size 16", "image_size was fixed by the first"),
     "another codec": (nothing, f"{LEARN} --set memory.codec=webp", "options was fixed"),
     "no such setting": (nothing, "learn x more --set memory.bugdet=3", "you mean memory.budget?"),
-    "a foreign setting": (nothing, "learn x more --set data.seed=1", "a learner has settings"),
+    "a foreign setting": (nothing, "learn x more --set data.seed=1", "options must be settings of"),
     "a schedule": (nothing, "learn x more --set method.first.epochs=3", "Give epochs to the"),
     "no epochs": (nothing, f"{LEARN} --epochs 0", "epochs must be at least 1; got 0"),
     "no method": (nothing, "learn x more --method bima", "Did you mean bimae?"),
@@ -222,16 +243,16 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     ),
     "no store": (nothing, "predict x.remnant more", "x.remnant does not exist"),
     "no such class": (nothing, "forget stripes.remnant b --yes", "there is no class 'b'"),
-    "nobody to ask": (nothing, "forget stripes.remnant a", "cannot be undone, and nobody is there"),
+    "nobody to ask": (nothing, "forget stripes.remnant a", "needs confirmation"),
     "nothing to ask about": (nothing, "predict stripes.remnant", "give at least one image"),
     "no class to name": (nothing, "predict stripes.remnant more --top 0", "at least 1; got 0"),
     "two forms": (nothing, "predict stripes.remnant more --json --csv", "--json or --csv, not bo"),
     "a page on a folder": (nothing, "inspect stripes.remnant --html more", "more is a folder"),
     "a page on the store": (
-        nothing, "inspect stripes.remnant --html stripes.remnant", "the place of the store"
+        nothing, "inspect stripes.remnant --html stripes.remnant", "would overwrite the store"
     ),
     "a model on the store": (
-        nothing, "export stripes.remnant stripes.remnant", "the place of the store"
+        nothing, "export stripes.remnant stripes.remnant", "would overwrite the store"
     ),
 }  # fmt: skip
 
@@ -262,7 +283,7 @@ def test_a_full_disk_ends_in_a_sentence_and_the_same_command_goes_on(
     assert outcome.code == 2
     assert "Traceback" not in outcome.err
     assert outcome.err.splitlines()[-1].endswith(
-        "The store is as it was; once this is mended, the same command goes on."
+        "The store is unchanged; fix this and run the same command again."
     )
     assert store.read_bytes() == before
     assert not list(store.parent.rglob("*.tmp"))

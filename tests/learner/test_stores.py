@@ -16,7 +16,8 @@ import safetensors
 import remnant
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
-from remnant.learner import Learner, forget_in_store, learn_into_store, store_updates
+from remnant.learner import Learner, forget_in_store, learn_into_store
+from remnant.learner import store as store_module
 from remnant.learner.store import KIND, VERSION, only_updater, work_folder
 from remnant.phases import StepReport
 from tests.support.small_learner import TINY, Counter, stripes, tiny_learner
@@ -76,7 +77,7 @@ def test_a_store_tells_nothing_of_the_machine_and_needs_no_pickle(store: Path) -
 def test_learning_into_a_store_is_learning(store: Path) -> None:
     learner = learn_into_store(store, *stripes("e"), quiet=True, threads=1, test=TESTS)
     assert learner.digest() == Learner.load(store).digest() == expected_digest()
-    assert learner.history_[-1]["accuracy"] == 100.0
+    assert learner.history[-1]["accuracy"] == 100.0
     assert names_in(store.parent) == [store.name]
 
 
@@ -138,7 +139,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (make_newer, "store format version 2; this remnant reads version 1"),
     (make_a_memory, "must be a remnant store file; it is a memory file"),
     (swap_weights, "weights that do not fit its settings"),
-    (rewritten(classes=["a"]), "does not tell its classes"),
+    (rewritten(classes=["a"]), "names 1 classes for 2 outputs"),
     (rewritten(settings=7), "cannot be used: settings must be a group of settings"),
     (rewritten(memory={}), "does not hold a usable memory"),
     (drop_a_setting, r"from_the_future is not a setting.*written by remnant 0\.9\.0"),
@@ -181,7 +182,7 @@ def test_a_missing_store_and_a_folder_are_told(tmp_path: Path) -> None:
     [
         ((stripes("e")[0], ["e"]), "6 images and 1 labels"),
         ((["missing.png"], ["e"]), "cannot be read"),
-        ((stripes(1)), "by text, or all by whole numbers"),
+        ((stripes(1)), "all be text or all be whole numbers"),
     ],
 )
 def test_bad_input_leaves_the_store_unchanged_and_nothing_beside_it(
@@ -239,7 +240,7 @@ def test_all_classes_of_an_update_can_be_forgotten(tmp_path: Path, gone: str) ->
     learn_into_store(path, *stripes("c"), **TINY)
     for name in gone:
         forget_in_store(path, name)
-    assert learn_into_store(path, *stripes("d"), **TINY).classes_[-1] == "d"
+    assert learn_into_store(path, *stripes("d"), **TINY).classes[-1] == "d"
     left = [name for name in "abc" if name not in gone]
     assert Learner.load(path).classes_.tolist() == [*left, "d"]
 
@@ -306,19 +307,19 @@ def test_a_damaged_checkpoint_costs_time_alone(store: Path) -> None:
 def test_an_update_that_was_killed_when_it_was_done_is_not_learned_twice(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = store_updates.write_store
+    write = store_module.write_store
 
     def write_and_die(*arguments: Any) -> None:
         write(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_updates, "write_store", write_and_die)
+        patch.setattr(store_module, "write_store", write_and_die)
         with pytest.raises(KeyboardInterrupt):
             learn_into_store(store, *stripes("e"), quiet=True)
     learner = learn_into_store(store, *stripes("e"), quiet=True)
     assert learner.digest() == expected_digest()
-    assert len(learner.history_) == 2
+    assert len(learner.history) == 2
     assert names_in(store.parent) == [store.name]
 
 
@@ -369,9 +370,9 @@ def test_the_bytes_of_a_forgotten_class_are_in_no_file(store: Path) -> None:
 
 
 def test_what_a_killed_writer_left_is_swept_up(store: Path) -> None:
-    left = store.with_name(f".{store.name}.abc123.tmp")
-    removed = store.with_name(f".{store.name}.work.abc123.tmp")
-    other = store.with_name(".other.remnant.abc123.tmp")
+    left = store.with_name(f".{store.name}.abc123.remnant.tmp")
+    removed = store.with_name(f".{store.name}.work.abc123.remnant.tmp")
+    other = store.with_name(".other.remnant.abc123.remnant.tmp")
     left.write_bytes(b"half a store")
     removed.mkdir()
     (removed / "lock").touch()
@@ -380,6 +381,29 @@ def test_what_a_killed_writer_left_is_swept_up(store: Path) -> None:
     assert not left.exists()
     assert not removed.exists()
     assert other.exists()
+
+
+def test_a_work_folder_with_a_strangers_file_is_refused_and_left_as_it_is(store: Path) -> None:
+    folder = work_folder(store)
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("precious")
+    hidden = store.with_name(f".{store.name}.notes.tmp")
+    hidden.write_text("precious")
+    content = store.read_bytes()
+    with pytest.raises(InputError, match=r"holds thesis\.tex"):
+        learn_into_store(store, *stripes("e"), **TINY)
+    assert (folder / "thesis.tex").read_text() == hidden.read_text() == "precious"
+    assert store.read_bytes() == content
+
+
+def test_a_strangers_file_that_comes_during_an_update_is_kept(store: Path) -> None:
+    folder = work_folder(store)
+
+    def put() -> None:
+        (folder / "thesis.tex").write_text("precious")
+
+    learn_into_store(store, *stripes("e"), before_writing=put, **TINY)
+    assert names_in(folder) == ["thesis.tex"]
 
 
 def test_stores_of_the_same_knowledge_are_equal_but_for_times(tmp_path: Path) -> None:

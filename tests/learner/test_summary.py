@@ -34,7 +34,7 @@ def test_whole_exemplars_are_shown_once_and_as_they_are(
     tmp_path: Path, shown: list[list[store_page.Exemplar]]
 ) -> None:
     learner = saved(tmp_path / "x.remnant")
-    summary.write_gallery(learner, tmp_path / "x.remnant", tmp_path / "x.html")
+    summary.write_gallery(learner.state_, tmp_path / "x.remnant", tmp_path / "x.html")
     assert [len(one) for one in shown] == [6, 6]
     images, _ = stripes("a", "c")
     for stored, completed, num_bytes in shown[0]:
@@ -49,7 +49,7 @@ def test_what_is_not_stored_is_transparent_and_completed_beside(
 ) -> None:
     codec = {"name": "patches", "patch_size": 2, "mask_ratio": 0.75}
     learner = saved(tmp_path / "x.remnant", codec=codec)
-    summary.write_gallery(learner, tmp_path / "x.remnant", tmp_path / "x.html")
+    summary.write_gallery(learner.state_, tmp_path / "x.remnant", tmp_path / "x.html")
     for stored, completed, _ in shown[0]:
         assert (stored[..., 3] == 255).sum() == 4 * 2 * 2  # 4 of 16 patches
         assert completed is not None
@@ -62,18 +62,18 @@ def test_more_classes_show_fewer_exemplars_each(
 ) -> None:
     monkeypatch.setattr(summary, "_SHOWN", 10)
     learner = saved(tmp_path / "x.remnant")
-    summary.write_gallery(learner, tmp_path / "x.remnant", tmp_path / "x.html")
+    summary.write_gallery(learner.state_, tmp_path / "x.remnant", tmp_path / "x.html")
     assert [len(one) for one in shown] == [5, 5]
 
 
 def test_bytes_of_the_classes_add_up_to_the_memory(tmp_path: Path) -> None:
     learner = saved(tmp_path / "x.remnant", codec="webp", budget="2KiB/class")
-    facts = summary.store_facts(learner, tmp_path / "x.remnant")
+    facts = summary.store_facts(learner.state_, tmp_path / "x.remnant")
     total = sum(row["bytes"] for row in facts["classes"])
     assert total == facts["memory"]["used_bytes"] <= facts["memory"]["budget_bytes"]
     assert facts["parameters"] == 2 * (8 * 8 * 3 + 1)
     assert facts["is_update_unfinished"] is False
     work_folder(tmp_path / "x.remnant").mkdir()
     (work_folder(tmp_path / "x.remnant") / "task-001.safetensors").touch()
-    facts = summary.store_facts(learner, tmp_path / "x.remnant")
+    facts = summary.store_facts(learner.state_, tmp_path / "x.remnant")
     assert facts["is_update_unfinished"] is True

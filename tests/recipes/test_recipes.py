@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 import remnant
-from remnant.data import DATASETS
+from remnant.data import DATASETS, describe_dataset
+from remnant.data.stream import resolve_tasks
 from remnant.methods import METHODS
 from remnant.phases import Schedule
 from remnant.planning.run_estimate import estimate
 from remnant.recipes import RECIPES, describe_recipe, load_recipe
-from remnant.runs.experiment import check_plan
 from tests.support.command_line import TINY
 
 ALL = list(RECIPES.items())
@@ -58,7 +58,9 @@ def test_every_recipe_is_described_in_one_line_of_its_own() -> None:
 def test_the_mini_protocol_holds(name: str) -> None:
     config = load_recipe(name)
     is_joint = config.method.name == "joint"
-    assert [len(task) for task in check_plan(config)] == ([10] if is_joint else [2] * 5)
+    assert [len(task) for task in resolve_tasks(config.stream, describe_dataset(config.data))] == (
+        [10] if is_joint else [2] * 5
+    )
     assert config.stream.order == "default"
     assert (config.data.image_size, config.data.images_per_class) == (32, None)
     assert config.data.holdout_ratio == 0

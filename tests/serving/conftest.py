@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from remnant.methods import METHODS
-from remnant.recipes import RECIPES
 from remnant.serving import StoreSession, build_app
 from remnant.serving.guard import Rules
 from tests.support.browser import chromium
 from tests.support.http_client import Client, RealServer
-from tests.support.small_learner import TaughtPixels, recipe, stripes, tiny_learner
+from tests.support.small_learner import TaughtPixels, stripes, tiny_learner
 
 __all__ = ["chromium"]
 
@@ -22,7 +21,6 @@ __all__ = ["chromium"]
 @pytest.fixture(autouse=True)
 def pixels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "pixels", TaughtPixels)
-    monkeypatch.setitem(RECIPES, "cifar100-mini-pixels", recipe)
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from remnant.learner import Learner, Remembered, learn_into_store, store_updates
+from remnant.learner import Exemplars, Learner, learn_into_store
+from remnant.learner import store as store_module
 from remnant.learner.store import only_updater
 from remnant.phases import StepReport
 from remnant.serving import StoreSession, build_app, uploads
@@ -97,7 +98,7 @@ def test_exemplars_are_shown_as_stored_and_as_completed(pixels: None, tmp_path: 
 def test_patches_that_are_not_stored_are_transparent() -> None:
     stored = np.full((1, 8, 8, 3), 200, np.uint8)
     known = np.array([[[True, False], [False, False]]])
-    picture = Remembered(stored, known, stored, [1]).picture(0)
+    picture = Exemplars(stored, known, stored, [1]).picture(0)
     assert picture.shape == (8, 8, 4)
     assert (picture[:4, :4] == [200, 200, 200, 255]).all()
     assert picture[4:].max() == picture[:, 4:].max() == 0
@@ -230,7 +231,7 @@ def test_a_full_disk_is_reported_and_harms_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = store.read_bytes()
-    monkeypatch.setattr(store_updates, "write_store", fail)
+    monkeypatch.setattr(store_module, "write_store", fail)
     job = client.finished_job(client.teach("e", pictures("e")).json()["id"])
     assert job["error"] == "No space left on device. The store is unchanged."
     assert store.read_bytes() == before

@@ -6,14 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from remnant.config import RunConfig
-from remnant.data import DataConfig
 from remnant.learner import Learner
-from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
 from remnant.phases import StepReport
-from remnant.recipes import RECIPES
-from tests.support.pixel_method import Pixels, PixelsConfig, schedule
+from tests.support.pixel_method import Pixels
 
 
 class TaughtPixels(Pixels):
@@ -21,18 +17,9 @@ class TaughtPixels(Pixels):
     has_one_row_per_class: ClassVar[bool] = True
 
 
-def recipe() -> RunConfig:
-    return RunConfig(
-        data=DataConfig(dataset="digits"),
-        memory=MemoryConfig(),
-        method=PixelsConfig(first=schedule(4, 8, lr=0.02)),
-    )
-
-
 def add_pixels() -> None:
     """For programs; tests have a fixture that takes it back."""
     METHODS["pixels"] = TaughtPixels
-    RECIPES["cifar100-mini-pixels"] = recipe
 
 
 TINY: dict[str, Any] = {
@@ -42,6 +29,7 @@ TINY: dict[str, Any] = {
     "image_size": 8,
     "epochs": 4,
     "batch_size": 4,
+    "learning_rate": 0.02,
     "augment": "none",
     "accelerator": "cpu",
     "threads": 1,

@@ -1,4 +1,4 @@
-"""How answers about files are printed: as lines, as JSON, as CSV."""
+"""Predictions for files printed as lines, as JSON or as CSV."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 from remnant.cli import console
 
 if TYPE_CHECKING:
-    from remnant.learner.file_predictions import Answer
+    from remnant.learner.predictor import FilePrediction
 
 
-def telling_failures(answers: Iterable[Answer]) -> Iterator[Answer]:
-    for one in answers:
-        if one.reason is not None:
-            console.notes.print(f"remnant: {one.reason}", style="bold red", markup=False)
+def report_errors(predictions: Iterable[FilePrediction]) -> Iterator[FilePrediction]:
+    for one in predictions:
+        if one.error is not None:
+            console.notes.print(f"remnant: {one.error}", style="bold red", markup=False)
         yield one
 
 
-def print_lines(answers: Iterable[Answer]) -> int:
-    """For people; returns how many files failed, as the others do."""
+def print_lines(predictions: Iterable[FilePrediction]) -> int:
+    """Print a line per file; returns how many files failed, as do the other two."""
     num_failed = 0
-    for one in answers:
-        if one.reason is not None:
+    for one in predictions:
+        if one.error is not None:
             num_failed += 1
             continue
         best = ", ".join(f"{name} {100 * probability:.1f} %" for name, probability in one.top)
@@ -34,11 +34,11 @@ def print_lines(answers: Iterable[Answer]) -> int:
     return num_failed
 
 
-def print_as_json(answers: Iterable[Answer]) -> int:
+def print_as_json(predictions: Iterable[FilePrediction]) -> int:
     document: dict[str, list[Any]] = {"answers": [], "failures": []}
-    for one in answers:
-        if one.reason is not None:
-            document["failures"].append({"file": str(one.file), "reason": one.reason})
+    for one in predictions:
+        if one.error is not None:
+            document["failures"].append({"file": str(one.file), "reason": one.error})
             continue
         top = [{"class": name, "probability": probability} for name, probability in one.top]
         document["answers"].append({"file": str(one.file), "top": top})
@@ -46,16 +46,16 @@ def print_as_json(answers: Iterable[Answer]) -> int:
     return len(document["failures"])
 
 
-def print_csv(answers: Iterable[Answer]) -> int:
+def print_csv(predictions: Iterable[FilePrediction]) -> int:
     writer, num_failed = csv.writer(sys.stdout, lineterminator="\n"), 0
     writer.writerow(("file", "rank", "class", "probability"))
-    for one in answers:
-        num_failed += one.reason is not None
+    for one in predictions:
+        num_failed += one.error is not None
         for rank, (name, probability) in enumerate(one.top, start=1):
             writer.writerow((_shown(one.file), rank, name, f"{probability:.6f}"))
     return num_failed
 
 
 def _shown(file: Path) -> str:
-    """A file's name as text, even one that is none."""
+    """A file name as valid text, whatever its bytes."""
     return os.fsencode(file).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Commands over a store: teach it, ask it, look into it, make it forget, take a model out."""
+"""Commands for stores: learn, predict, inspect, forget and export."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from remnant.cli import console
 from remnant.errors import InputError
 
 Floats = Annotated[bool, Parameter(name="--float", negative="")]
-Csv = Annotated[bool, Parameter(name="--csv", negative="", help="print a line for each answer")]
-Yes = Annotated[bool, Parameter(name="--yes", negative="", help="do not ask")]
+Csv = Annotated[
+    bool, Parameter(name="--csv", negative="", help="print one line per class and file, as CSV")
+]
+Yes = Annotated[bool, Parameter(name="--yes", negative="", help="do not ask for confirmation")]
 
 
 def learn(
@@ -34,32 +36,32 @@ def learn(
     accelerator: str | None = None,
     set_: console.Settings = None,
 ) -> None:
-    """Teach a store the classes in a folder; what is not given is chosen for the images.
+    """Teach a store the classes in a folder. Options that are not given are chosen automatically.
 
-    Stopped in any way, the same command goes on from the last checkpoint. The store is replaced at
-    the very end, whole or not at all.
+    If it is interrupted, run the same command again: it continues from the last checkpoint. The
+    store file is replaced only at the very end.
 
     Parameters
     ----------
     store
-        One file, NAME.remnant; made when missing.
+        The store file, NAME.remnant; created if it does not exist.
     folder
-        Has a sub-folder of images for each class, new or known.
+        A folder with one sub-folder of images per class; classes may be new or already known.
     test
-        The same, of images to measure the accuracy with.
+        A folder of the same layout with test images; measures the accuracy after the update.
     budget
-        Memory for the images that are kept: 60KiB/class, 2MiB. Fixed by the first update, as are
-        method, image size, seed and what is set.
+        Memory for exemplars: 60KiB/class, 2MiB. The first update fixes it, as it does method,
+        image size, seed and --set.
     method
         A name from `remnant list methods`.
     image_size
-        Side in pixels to which images are brought.
+        Side in pixels to which images are resized.
     epochs
-        Passes over the images and what is remembered.
+        Passes over the new images and the exemplars.
     batch_size
-        Images of a step.
+        Images per training step.
     seed
-        Of everything random.
+        Seed of all random numbers.
     accelerator
         auto, cpu, cuda or mps.
     """
@@ -78,9 +80,9 @@ def learn(
         "options": console.parse_settings(set_, {}) or None,
     }
     parameters = {name: value for name, value in given.items() if value is not None}
-    with _guarding(store):
-        learner = learn_into_store(store, folder, test=test, **parameters)
-    console.out.print(newest_update(store_facts(learner, store)))
+    with _explaining_stops(store):
+        state = learn_into_store(store, folder, test=test, **parameters)
+    console.out.print(newest_update(store_facts(state, store)))
     console.suggest("remnant predict", shlex.quote(str(store)), "IMAGE")
 
 
@@ -92,38 +94,33 @@ def predict(
     as_json: console.Json = False,
     as_csv: Csv = False,
 ) -> None:
-    """Tell the classes of images, best first.
+    """Predict the classes of images, most probable first.
 
-    A file that cannot be read is told on standard error and the others are answered all the same;
-    the exit code is then 2.
+    A file that cannot be read is reported on standard error. The other files are still predicted,
+    and the exit code is 2.
 
     Parameters
     ----------
     store
-        As `remnant learn` wrote it.
+        A store file, as written by `remnant learn`.
     files
-        Images, and folders of them.
+        Image files, and folders of them.
     top
-        Classes to name for each image.
+        Number of classes to print for each image.
     """
     if not files:
-        raise InputError(f"give at least one image, as in remnant predict {store} new.jpg.")
+        raise InputError(f"give at least one image: remnant predict {store} IMAGE.")
     if top < 1:
         raise InputError(f"--top must be at least 1; got {top}.")
     if as_json and as_csv:
         raise InputError("give --json or --csv, not both.")
-    from remnant.cli.prediction_output import (
-        print_as_json,
-        print_csv,
-        print_lines,
-        telling_failures,
-    )
-    from remnant.learner import Learner
-    from remnant.learner.file_predictions import answer_files
+    from remnant.cli.prediction_output import print_as_json, print_csv, print_lines, report_errors
+    from remnant.learner.predictor import Predictor, predict_files
+    from remnant.learner.store import read_store
 
-    answers = answer_files(Learner.load(store), files, top)
+    predictions = predict_files(Predictor(read_store(store)), files, top)
     show = print_csv if as_csv else print_as_json if as_json else print_lines
-    if show(telling_failures(answers)) > 0:
+    if show(report_errors(predictions)) > 0:
         sys.exit(2)
 
 
@@ -134,24 +131,24 @@ def inspect(
     html: Path | None = None,
     as_json: console.Json = False,
 ) -> None:
-    """Tell what a store knows, what it keeps, and how it came to that.
+    """Show the classes, exemplars and updates of a store.
 
     Parameters
     ----------
     store
-        As `remnant learn` wrote it.
+        A store file, as written by `remnant learn`.
     html
-        A page to write, with the images that are kept, as stored and as completed.
+        Also write a web page with the exemplars, as stored and as completed, to this file.
     """
-    from remnant.learner import Learner
+    from remnant.learner.store import read_store
     from remnant.learner.summary import store_facts, write_gallery
     from remnant.terminal.store_tables import class_table, store_lines, update_table
 
-    learner = Learner.load(store)
+    state = read_store(store)
     if html is not None:
         _check_target("--html", html, store)
-        write_gallery(learner, store, html)
-    facts = store_facts(learner, store)
+        write_gallery(state, store, html)
+    facts = store_facts(state, store)
     if as_json:
         console.print_json(facts)
         return
@@ -167,48 +164,50 @@ def inspect(
 
 
 def forget(store: Path, name: str, /, *, yes: Yes = False) -> None:
-    """Remove a class from a store: its images, its row of the classifier, its name.
+    """Remove a class from a store: its exemplars, its row of the classifier and its name.
 
     Parameters
     ----------
     store
-        As `remnant learn` wrote it.
+        A store file, as written by `remnant learn`.
     name
-        Of the class.
+        The class to remove.
     """
-    from remnant.learner import Learner, forget_in_store
+    from remnant.learner import forget_in_store
+    from remnant.learner.learner_state import check_forgettable
+    from remnant.learner.store import read_store
 
-    learner = Learner.load(store)
-    is_numbered = not isinstance(learner.classes_.tolist()[0], str)
+    state = read_store(store)
+    is_numbered = not isinstance(state.classes[0], str)
     label = int(name) if is_numbered and name.removeprefix("-").isdecimal() else name
-    learner.forget(label)  # whatever stands against it is told before anybody is asked
+    check_forgettable(state, label)  # before the user is asked to confirm
     if not yes:
         _confirm(name, store)
     console.out.print(forget_in_store(store, label), markup=False)
 
 
 def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
-    """Write an ONNX model that gives class probabilities, checked against torch.
+    """Write an ONNX model that predicts class probabilities, and check it against torch.
 
     Parameters
     ----------
     store
-        As `remnant learn` wrote it.
+        A store file, as written by `remnant learn`.
     model
-        The file to write.
+        The model file to write, NAME.onnx.
     floats
-        The model takes floats from 0 to 1, not bytes.
+        The input of the model is floats from 0 to 1 instead of bytes.
     """
-    from remnant.learner import Learner
     from remnant.learner.onnx_export import export as write_model
+    from remnant.learner.store import read_store
     from remnant.reports.units import bytes_text
 
-    learner = Learner.load(store)
+    state = read_store(store)
     _check_target("the model", model, store)
-    checked = write_model(learner, model, takes_floats=floats)
+    check = write_model(state, model, takes_floats=floats)
     console.out.print(
-        f"{model}: {bytes_text(checked.num_bytes)}; on {checked.num_images} images onnxruntime "
-        f"gives what torch gives, up to {checked.max_difference:.1e}",
+        f"{model}: {bytes_text(check.num_bytes)}; onnxruntime and torch agree within "
+        f"{check.max_difference:.1e} on {check.num_images} images",
         markup=False,
     )
 
@@ -217,20 +216,20 @@ def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
 
 
 @contextmanager
-def _guarding(store: Path) -> Iterator[None]:
-    """Tell how to go on when an update is interrupted or the disk is full."""
+def _explaining_stops(store: Path) -> Iterator[None]:
+    """Say how to continue when an update is interrupted or the disk is full."""
     missing = [folder for folder in store.absolute().parents if not folder.exists()]
     try:
         yield
     except KeyboardInterrupt:
-        again = shlex.join(["remnant", *sys.argv[1:]])
-        console.notes.print(f"stopped. The same command goes on: {again}", markup=False)
+        command = shlex.join(["remnant", *sys.argv[1:]])
+        console.notes.print(f"stopped. {_how_to_continue(store)}: {command}", markup=False)
         sys.exit(130)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         raise InputError(
-            f"{place}{error.strerror or error}. The store is as it was; once this is mended, the "
-            "same command goes on."
+            f"{place}{error.strerror or error}. The store is unchanged; fix this and run the same "
+            "command again."
         ) from None
     finally:
         for empty in missing:
@@ -238,10 +237,19 @@ def _guarding(store: Path) -> Iterator[None]:
                 empty.rmdir()
 
 
+def _how_to_continue(store: Path) -> str:
+    from remnant.learner.store import has_checkpoint
+
+    if has_checkpoint(store.resolve()):
+        return "Run the same command again to continue from the last checkpoint"
+    return "There was no checkpoint yet, so running the same command again starts over"
+
+
 def _confirm(name: str, store: Path) -> None:
     if not sys.stdin.isatty():
         raise InputError(
-            f"forgetting {name!r} cannot be undone, and nobody is there to ask. Add --yes."
+            f"forgetting {name!r} cannot be undone and needs confirmation, but standard input is "
+            "not a terminal. Add --yes."
         )
     console.notes.print(
         f"Forget {name!r} in {store}? This cannot be undone. [y/N] ", end="", markup=False
@@ -253,6 +261,6 @@ def _confirm(name: str, store: Path) -> None:
 
 def _check_target(what: str, target: Path, store: Path) -> None:
     if target.is_dir():
-        raise InputError(f"{what} is a file to write; {target} is a folder.")
+        raise InputError(f"{what} must be a file; {target} is a folder.")
     if target.resolve() == store.resolve():
-        raise InputError(f"{what} would take the place of the store. Choose another name.")
+        raise InputError(f"{what} would overwrite the store. Choose another name.")

@@ -1,4 +1,4 @@
-"""A finished run as what a learner knows."""
+"""A finished run as the state of a learner."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ from pathlib import Path
 from remnant.config import load_config
 from remnant.data import DATASETS
 from remnant.errors import InputError
-from remnant.learner.defaults import LearnerSettings
-from remnant.learner.learner_state import Knowledge, revive, today
+from remnant.learner.learner_state import (
+    LearnerConfig,
+    LearnerParameters,
+    LearnerState,
+    restore,
+    today,
+)
 from remnant.runs.run_folder import CHECKPOINTS, CONFIG, is_finished, read_result
 from remnant.training.checkpoints import Checkpoints, Point
 
 
-def read_run(folder: Path) -> Knowledge:
+def read_run(folder: Path) -> LearnerState:
     """What a finished run has learned.
 
     Raises:
-        InputError: The folder is no finished run, or its last checkpoint cannot be read.
+        InputError: The folder is not a finished run, or its last checkpoint cannot be read.
     """
     if not is_finished(folder):
         raise InputError(f"{folder} must be a finished run; it is not. Finish it: remnant resume.")
-    config, result = load_config(folder / CONFIG), read_result(folder)
-    facts, sizes = DATASETS[config.data.dataset].facts, tuple(result.task_sizes)
-    settings = LearnerSettings(
-        image_size=config.data.image_size or facts.image_size,
+    run, result = load_config(folder / CONFIG), read_result(folder)
+    facts, sizes = DATASETS[run.data.dataset].facts, tuple(result.task_sizes)
+    config = LearnerConfig(
+        image_size=run.data.image_size or facts.image_size,
         mean=facts.mean,
         std=facts.std,
-        seed=config.seed,
-        augment=config.augment,
-        memory=config.memory,
-        method=config.method,
+        seed=run.seed,
+        augment=run.augment,
+        memory=run.memory,
+        method=run.method,
     )
     arrays, metadata = Checkpoints(folder / CHECKPOINTS).load(Point(len(sizes)))
-    method = revive(settings, sizes, arrays, metadata.get("memory"), str(folder))
-    schedule = config.method.later or config.method.first
+    schedule = run.method.later or run.method.first
     parameters = {
-        "budget": config.memory.budget if config.memory else "60KiB/class",
-        "method": config.method.name,
-        "image_size": settings.image_size,
-        "codec": None,
+        "method": run.method.name,
+        "image_size": config.image_size,
         "epochs": schedule.epochs,
         "batch_size": schedule.batch_size,
-        "width": None,
-        "learning_rate": None,
-        "augment": None,
-        "options": None,
-        "seed": config.seed,
+        "seed": run.seed,
     }
+    if run.memory is not None:
+        parameters["budget"] = run.memory.budget
     update = {
         "when": today(),
         "classes": result.class_names,
@@ -56,5 +56,11 @@ def read_run(folder: Path) -> Knowledge:
         "seconds": result.train_seconds,
         "memory_bytes": result.memory.used_bytes if result.memory else 0,
     }
-    classes = tuple(result.class_names)
-    return Knowledge(parameters, settings, classes, sizes, (update,), method)
+    return LearnerState(
+        parameters=LearnerParameters.parse(parameters),
+        config=config,
+        classes=tuple(result.class_names),
+        task_sizes=sizes,
+        history=(update,),
+        method=restore(config, sizes, (arrays, metadata.get("memory")), str(folder)),
+    )

@@ -1,7 +1,7 @@
-"""What people hand in -> uint8 RGB images of one size, and labels.
+"""User input in any of its forms -> uint8 RGB images of one size, and labels.
 
-Nobody's files, arrays or labels are trusted: whatever cannot be used is told in one sentence that
-names the image.
+Files, arrays and labels are all checked: whatever cannot be used raises an error of one sentence
+that names the image.
 """
 
 from __future__ import annotations
@@ -28,20 +28,23 @@ from remnant.errors import InputError
 from remnant.images import ArrayImages, Images
 
 Label = str | int
+Channels = tuple[float, float, float]  # one value for each of red, green and blue
 
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """What a file holds, where it came without one: over a network, say."""
+    """The content of an image file that came without a path, over a network for example."""
 
     name: str  # for errors
     content: bytes
 
 
-Item = np.ndarray | Image.Image | Path | EncodedImage
+RawImage = np.ndarray | Image.Image | Path | EncodedImage
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))  # threads; Pillow lets them run at once
-_MEASURED = 200  # images whose sizes decide about all
+_SIZES_MEASURED = 200  # images whose sizes decide the size for all
+_COLOURS_MEASURED = 4096  # images whose colours give mean and deviation
+_MEASURED_AT_ONCE = 64  # of them, so that little memory is needed
 _FORMS = (
     "images must be a folder, an array or tensor [N, H, W], [N, H, W, C] or [N, C, H, W], or a "
     "list of arrays, PIL images and paths"
@@ -49,57 +52,59 @@ _FORMS = (
 
 
 @dataclass(frozen=True)
-class Given:
-    """Images as they came, of any sizes, with the labels that came with them."""
+class RawInputs:
+    """Images of any form and size as the user gave them, with their labels if there are any."""
 
-    items: Sequence[Item] | PathTable
-    labels: list[Label] | None  # None: nobody said
+    items: Sequence[RawImage] | PathTable
+    labels: list[Label] | None
 
     def __len__(self) -> int:
         return len(self.items)
 
     @property
     def classes(self) -> list[Label]:
-        """The labels, each once: numbers by size, then names by the alphabet."""
+        """The distinct labels: numbers in order, then names in alphabetical order."""
         return sorted(set(self.labels or ()), key=lambda label: (isinstance(label, str), label))
 
 
 # ---------------------------------------------------------------------------------------- gathering
 
 
-def gather(images: Any) -> Given:
-    """Images in any of the forms that a learner takes; a folder of class folders brings labels.
+def gather(images: Any) -> RawInputs:
+    """Images in any form that a learner accepts; a folder of class folders also gives labels.
 
     Raises:
-        InputError: The form is none of them, or there is no image.
+        InputError: The form is not accepted, or there is no image.
     """
     if isinstance(images, str | os.PathLike):
         return _gather_path(_as_path(images))
     if isinstance(images, Image.Image):
-        return Given([_as_item(images, 0)], None)
+        return RawInputs([_as_image(images, 0)], None)
     if isinstance(images, Tensor):
         images = images.detach().cpu().numpy()
     if isinstance(images, np.ndarray) and images.dtype.kind not in "OUS":
-        return Given(_split_array(images), None)
+        return RawInputs(_split_array(images), None)
     if not isinstance(images, Iterable) or isinstance(images, bytes | dict):
         raise InputError(f"{_FORMS}; got {type(images).__name__}.")
-    items = [_as_item(item, index) for index, item in enumerate(images)]
+    items = [_as_image(item, index) for index, item in enumerate(images)]
     if not items:
         raise InputError("there must be at least one image; got none.")
-    return Given(items, None)
+    return RawInputs(items, None)
 
 
-def gather_labelled(images: Any, labels: Any) -> Given:
-    """Images with one label each, given or by their folders.
+def gather_labelled(images: Any, labels: Any) -> RawInputs:
+    """Images with one label each, from `labels` or from the names of class folders.
 
     Raises:
-        InputError: As `gather`, or labels are missing, superfluous, too many, or of no use.
+        InputError: As `gather`, or labels are missing, given twice, too many, or of a wrong type.
     """
     given = gather(images)
     if given.labels is not None:
         if labels is None:
             return given
-        raise InputError("the sub-folders of a folder are its labels. Leave the labels out.")
+        raise InputError(
+            "the names of a folder's sub-folders are its labels. Leave the labels out."
+        )
     if labels is None:
         raise InputError(
             "every image must have a label. Give labels, or a folder with a sub-folder per class."
@@ -111,12 +116,12 @@ def gather_labelled(images: Any, labels: Any) -> Given:
         raise InputError(
             f"every image must have one label; got {len(given):,} images and {len(plain):,} labels."
         )
-    return Given(given.items, plain)
+    return RawInputs(given.items, plain)
 
 
-def _gather_path(path: Path) -> Given:
+def _gather_path(path: Path) -> RawInputs:
     if path.is_file():
-        return Given([path], None)
+        return RawInputs([path], None)
     if not path.is_dir():
         raise InputError(f"{path} does not exist. Check the path.")
     names = subfolders(path)
@@ -131,9 +136,9 @@ def _gather_path(path: Path) -> Given:
                 f"{path} must hold a folder of images per class ({', '.join(ENDINGS)}); it holds "
                 "neither folders nor images. Add them."
             )
-        return Given(files, None)
+        return RawInputs(files, None)
     paths, labels = list_images(path, names)
-    return Given(paths, [_as_label(names[label]) for label in labels.tolist()])
+    return RawInputs(paths, [_as_label(names[label]) for label in labels.tolist()])
 
 
 def _as_label(label: Any) -> Label:
@@ -147,7 +152,7 @@ def _as_label(label: Any) -> Label:
     except UnicodeEncodeError:
         raise InputError(f"a class name must be valid text; got {plain!r}. Rename it.") from None
     if not plain.strip():
-        raise InputError("a class must have a name; got one of spaces alone, or none.")
+        raise InputError("a class must have a name; got an empty one.")
     return str(plain)
 
 
@@ -158,11 +163,11 @@ def _as_path(path: str | os.PathLike[str]) -> Path:
         raise InputError(f"{path} names a user that does not exist. Check the path.") from None
 
 
-def _as_item(item: Any, index: int) -> Item:
+def _as_image(item: Any, index: int) -> RawImage:
     if isinstance(item, str | os.PathLike):
         return _as_path(item)
     if isinstance(item, Image.Image) and item.mode in ("F", "I") and item.format is None:
-        return _as_pixels(np.asarray(item), f"image {index}")  # levels that somebody computed
+        return _as_pixels(np.asarray(item), f"image {index}")  # computed values, not 8-bit pixels
     if isinstance(item, Image.Image | EncodedImage):
         return item
     if isinstance(item, Tensor):
@@ -175,7 +180,7 @@ def _as_item(item: Any, index: int) -> Item:
 # ------------------------------------------------------------------------------------------- arrays
 
 
-def _split_array(array: np.ndarray) -> list[Item]:
+def _split_array(array: np.ndarray) -> list[RawImage]:
     if array.ndim not in (3, 4) or 0 in array.shape[1:]:
         raise InputError(f"{_FORMS}; got an array of shape {list(array.shape)}.")
     if len(array) == 0:
@@ -214,13 +219,13 @@ def _as_bytes(image: np.ndarray, name: str) -> np.ndarray:
 # ------------------------------------------------------------------------------------------ reading
 
 
-def shorter_side(given: Given) -> int:
-    """The median of the shorter sides, in pixels, over a sample spread evenly over the images."""
-    step = max(1, len(given) // _MEASURED)
+def shorter_side(given: RawInputs) -> int:
+    """The median of the shorter sides, in pixels, of a sample spread evenly over the images."""
+    step = max(1, len(given) // _SIZES_MEASURED)
     return median_low(_shorter_side(given.items[index]) for index in range(0, len(given), step))
 
 
-def _shorter_side(item: Item) -> int:
+def _shorter_side(item: RawImage) -> int:
     if isinstance(item, np.ndarray):
         return min(item.shape[:2])
     if isinstance(item, Image.Image):
@@ -230,15 +235,15 @@ def _shorter_side(item: Item) -> int:
         with Image.open(source, formats=FORMATS) as picture:
             return min(picture.size)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        _framed(item, 8, "")  # says what is wrong with it
+        _framed(item, 8, "")  # raises an error that says what is wrong
         raise
 
 
-def read(given: Given, size: int) -> Images:
+def read(given: RawInputs, size: int) -> Images:
     """The images as uint8 [size, size, 3], framed as `data.decode` frames them.
 
-    In memory, so that every file is known to be whole before anything is learned; files that
-    would not fit there are opened again and again.
+    They are held in memory, so that a damaged file is found before training starts. Files too
+    large for that are decoded each time they are read.
 
     Raises:
         InputError: An image does not decode.
@@ -262,7 +267,7 @@ def read(given: Given, size: int) -> Images:
     return ArrayImages(torch.from_numpy(images))
 
 
-def _framed(item: Item, size: int, name: str) -> np.ndarray:
+def _framed(item: RawImage, size: int, name: str) -> np.ndarray:
     if isinstance(item, Path):
         return decode_file(item, size)
     if isinstance(item, EncodedImage):
@@ -273,7 +278,7 @@ def _framed(item: Item, size: int, name: str) -> np.ndarray:
 
 
 def fingerprint(images: Images) -> str:
-    """SHA-256 of the pixels; of files that are not in memory: of path, size and time of change."""
+    """SHA-256 of the pixels; for files not held in memory of path, size and modification time."""
     digest = hashlib.sha256()
     if isinstance(images, FileImages):
         for row in images.rows.tolist():
@@ -281,6 +286,26 @@ def fingerprint(images: Images) -> str:
             facts = path.stat()
             digest.update(f"{path}\x1f{facts.st_size}\x1f{facts.st_mtime_ns}\x1e".encode())
         return digest.hexdigest()
-    assert isinstance(images, ArrayImages), "what is not in files is in memory"
+    assert isinstance(images, ArrayImages), "images are in files or in memory"
     digest.update(images.array.numpy().tobytes())
     return digest.hexdigest()
+
+
+def measure_colours(images: Images) -> tuple[Channels, Channels]:
+    """Mean and standard deviation of each channel over a sample spread evenly over the images."""
+    positions = torch.arange(0, len(images), -(-len(images) // _COLOURS_MEASURED))
+    counts = torch.zeros(3, 256, dtype=torch.float64)  # of each level in each channel
+    for some in positions.split(_MEASURED_AT_ONCE):
+        pixels = images.read(some).flatten(0, 2).int()
+        counts += torch.stack([channel.bincount(minlength=256) for channel in pixels.unbind(dim=1)])
+    shares = counts / counts.sum(dim=1, keepdim=True)
+    levels = torch.arange(256, dtype=torch.float64) / 255
+    mean = shares @ levels
+    variance = (shares * (levels - mean[:, None]) ** 2).sum(dim=1)
+    # Views are divided by the deviation, which is 0 for images of one colour.
+    return _as_channels(mean), _as_channels(variance.sqrt().clamp(min=1 / 255))
+
+
+def _as_channels(values: Tensor) -> Channels:
+    red, green, blue = (round(value, 4) for value in values.tolist())
+    return red, green, blue

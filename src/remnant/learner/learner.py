@@ -1,113 +1,86 @@
-"""The practitioner's class: scikit-learn's verbs over the methods, the memory and the trainer."""
+"""The practitioner's class: scikit-learn's interface to methods, memory and training."""
 
 from __future__ import annotations
 
-import inspect
 import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from torch import Tensor
 
 from remnant.errors import InputError
-from remnant.images import ImageSet
-from remnant.learner.defaults import LearnerSettings, training_of
 from remnant.learner.from_run import read_run
-from remnant.learner.inputs import Given, Label, gather, gather_labelled, read
-from remnant.learner.learner_state import Knowledge, forget
-from remnant.learner.lessons import plain
-from remnant.learner.onnx_export import export as write_onnx
+from remnant.learner.inputs import Label, gather, gather_labelled
+from remnant.learner.learner_state import (
+    LearnerConfig,
+    LearnerParameters,
+    LearnerState,
+    forget_class,
+)
+from remnant.learner.onnx_export import export
+from remnant.learner.predictor import Exemplars, Predictor
 from remnant.learner.store import only_updater, read_store, write_store
-from remnant.learner.updates import build_trainer, update
+from remnant.learner.update import run_update
 from remnant.memory import Memory
 from remnant.methods import Method
 from remnant.phases import Watcher
-from remnant.training.trainer import Trainer
 
 
 class NothingLearnedError(InputError, NotFittedError):
-    """A learner was asked before it was taught."""
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """What is kept of one class, best first."""
-
-    stored: np.ndarray  # uint8 [N, H, W, 3], unknown pixels in each image's mean colour
-    is_known: np.ndarray | None  # bool [N, GH, GW], which patches are stored; None: all
-    completed: np.ndarray  # uint8 [N, H, W, 3], as the network completes them for replay
-    num_bytes: list[int]  # what each counts in the budget
-
-    def picture(self, rank: int) -> np.ndarray:
-        """One exemplar as RGBA, transparent where nothing is stored: uint8 [H, W, 4]."""
-        image = self.stored[rank]
-        alpha = np.full(image.shape[:2], 255, np.uint8)
-        if self.is_known is not None:
-            known = self.is_known[rank].astype(np.uint8)
-            rows, columns = (alpha.shape[axis] // known.shape[axis] for axis in (0, 1))
-            alpha = 255 * np.kron(known, np.ones((rows, columns), np.uint8))
-        return np.dstack([np.where(alpha[..., None] > 0, image, 0), alpha])
+    """A learner was used before it learned anything."""
 
 
 class Learner(ClassifierMixin, BaseEstimator):
-    """An image classifier that is taught class after class and keeps little of what it saw.
+    """An image classifier that learns class after class and stores only a little of its images.
 
-    Sizes, epochs and batches are chosen from the images of the first call and told on standard
-    error; whatever is given here is taken as it is. The first call fixes `budget`, `method`,
+    Sizes, epochs and batches are chosen from the images of the first call and printed on standard
+    error; a parameter given here is used as it is. The first call fixes `budget`, `method`,
     `image_size`, `codec`, `width`, `augment`, `options` and `seed`; the others may be changed with
-    `set_params` between two calls. One class alone can be learned, and is then always the answer;
-    so can a class of one image.
+    `set_params` between two calls. A single class can be learned, and is then always predicted; so
+    can a class of one image.
 
     Args:
-        budget: Bytes of memory, for each class or in all: "60KiB/class", "2MiB".
-        method: A name of `remnant list methods`.
-        image_size: Side in pixels to which images are brought.
-        codec: How exemplars are stored: a name of `remnant list codecs`, or its settings.
+        budget: Memory for exemplars, for each class or in total: "60KiB/class", "2MiB".
+        method: A name from `remnant list methods`, or a subclass of `remnant.methods.Method`.
+        image_size: Side in pixels to which images are resized.
+        codec: How exemplars are stored: a name from `remnant list codecs`, or its settings.
         epochs: Passes over new images and exemplars in each update.
-        batch_size: Images of a step.
-        width: Of the network, for methods that have one.
-        learning_rate: Of the optimiser that the method's best options name.
-        augment: How images vary in training. Chosen: "crop-flip"; take "crop" for digits, text
-            and whatever else must not be mirrored.
+        batch_size: Images per training step.
+        width: Of the network, for methods whose network has one.
+        learning_rate: Replaces that of the method's default optimiser.
+        augment: How training images are varied. Chosen: "crop-flip"; use "crop" for digits, text
+            and other images that must not be mirrored.
         options: Any other setting, with the keys of `remnant run --set`:
             `{"method.distill_weight": 2.0, "training.checkpoint_every_steps": 50}`.
-        seed: Of everything random.
+        seed: Of all random numbers.
         accelerator: auto, cpu, cuda or mps.
-        threads: Of the processor; None: all.
-        quiet: Nothing is told on standard error.
+        threads: Processor threads; None: all.
+        quiet: Print nothing on standard error.
 
     Attributes:
-        classes_: Names or numbers of the classes, in order of arrival; sorted within an update.
+        classes_: Names or numbers of the classes in the order learned; sorted within an update.
         history_: One dict per update: `when` (UTC date), `classes` (new ones), `known_classes`
-            (that got more images), `images`, `epochs`, `seconds` (of the call that ended it),
+            (that got more images), `images`, `epochs`, `seconds` (of the call that finished it),
             `accuracy` (percent, None without a test set), `memory_bytes`. Forgetting a class adds
-            `when` and `forgotten_classes`, and takes its name out of all others.
+            an entry with `when` and `forgotten_classes`, and removes its name from all others.
         settings_: What the first update fixed: image size, mean, std, method, memory, augment.
         image_size_: Side of the images that the network sees, in pixels.
         memory_: The exemplars, or None for a method that keeps none.
         method_: The network, with `predict`, `features` and `complete_memory`.
+        state_: All of these together, as a store holds them.
     """
-
-    classes_: np.ndarray
-    history_: list[dict[str, Any]]
-    settings_: LearnerSettings
-    image_size_: int
-    memory_: Memory | None
-    method_: Method[Any]
 
     def __init__(
         self,
         budget: str = "60KiB/class",
         *,
-        method: str = "bimae",
+        method: str | type[Method[Any]] = "bimae",
         image_size: int | None = None,
         codec: str | Mapping[str, Any] | None = None,
         epochs: int | None = None,
@@ -136,7 +109,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         self.threads = threads
         self.quiet = quiet
 
-    # -------------------------------------------------------------------------------- teaching
+    # -------------------------------------------------------------------------------- learning
 
     def fit(
         self,
@@ -146,12 +119,12 @@ class Learner(ClassifierMixin, BaseEstimator):
         test: Any = None,
         watchers: tuple[Watcher, ...] = (),
     ) -> Self:
-        """`partial_fit` of a learner that knows nothing: whatever it knew is given up at the end.
+        """`partial_fit` from the beginning: when it succeeds, all that was known is replaced.
 
         Raises:
             InputError: As `partial_fit`.
         """
-        return self._teach(None, images, labels, test, watchers)
+        return self._update(None, images, labels, test, watchers)
 
     def partial_fit(
         self,
@@ -164,7 +137,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         """Learn new classes, more images of known ones, or both, without forgetting the others.
 
         Images of other sizes are resized and cropped to a square of `image_size_`. If the call is
-        interrupted, the learner is as it was, and the same call goes on from its last checkpoint.
+        interrupted, the learner is unchanged, and the same call continues from its last checkpoint.
 
         Args:
             images: A folder whose sub-folders are classes; or an array or tensor [N, H, W],
@@ -172,113 +145,120 @@ class Learner(ClassifierMixin, BaseEstimator):
                 arrays [H, W(, C)], PIL images and paths.
             labels: One text or whole number per image; None for a folder.
             test: Images to measure the accuracy with afterwards: a folder, or (images, labels).
-            watchers: Told of every step, `on_step(StepReport)`; what one raises stops the update.
+            watchers: Called at every step, `on_step(StepReport)`; an exception stops the update.
 
         Raises:
-            InputError: Something given cannot be used; the learner is as it was.
+            InputError: The input cannot be used; the learner is unchanged.
         """
-        return self._teach(self._knowledge, images, labels, test, watchers)
+        return self._update(self._state, images, labels, test, watchers)
 
-    def _teach(
+    def _update(
         self,
-        before: Knowledge | None,
+        before: LearnerState | None,
         images: Any,
         labels: Any,
         test: Any,
         watchers: tuple[Watcher, ...],
     ) -> Self:
-        parameters, work = self.get_params(deep=False), self._work_folder()
-        self._take(update(before, parameters, images, labels, test, work, watchers))
-        self._clear_work()
+        folder = self._make_work_folder()
+        state = run_update(before, self._parameters(), images, labels, test, folder, watchers)
+        self._set_state(replace(state, method=state.copy_method()))
         return self
 
-    # ---------------------------------------------------------------------------------- asking
+    # ------------------------------------------------------------------------------ predicting
 
     def predict(self, images: Any) -> np.ndarray:
         """The class of every image, as in `classes_`; images as in `partial_fit`."""
-        best = self._scores(gather(images)).argmax(dim=1)
+        best = self._get_predictor().scores(gather(images)).argmax(dim=1)
         return self.classes_[best.numpy()]
 
     def predict_proba(self, images: Any) -> np.ndarray:
         """float32 [N, K]: the softmax of the method's scores, columns as in `classes_`.
 
-        Of methods whose scores are no logits (icarl: cosines; dytox: sigmoids) the order is
-        right, but the numbers are no probabilities to rely on.
+        For methods whose scores are not logits (icarl: cosines; dytox: sigmoids) the order is
+        right, but the numbers are not calibrated probabilities.
         """
-        return self._scores(gather(images)).softmax(dim=1).numpy()
+        return self._get_predictor().probabilities(images)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of images, 0 to 1, that get their own label; y is None for a folder."""
+        """The fraction of images that are classified correctly; y is None for a folder."""
         given = gather_labelled(X, y)
-        best = self._scores(given).argmax(dim=1).numpy()
+        best = self._get_predictor().scores(given).argmax(dim=1).numpy()
         found = self.classes_[best].tolist()
         is_right = [one == label for one, label in zip(found, given.labels or (), strict=True)]
         return float(np.average(is_right, weights=sample_weight))
 
-    def remembered(self, name: Label) -> Remembered:
-        """What is kept of a class: as stored, and as completed for replay.
+    def remembered(self, name: Label) -> Exemplars:
+        """The exemplars of a class, as stored and as completed for replay.
 
         Raises:
-            InputError: There is no such class, or the method keeps nothing.
+            InputError: There is no such class, or the method keeps no exemplars.
         """
-        label = self._known().find(name)
-        if self.memory_ is None:
-            raise InputError(f"{self.settings_.method.name} keeps no exemplars.")
-        if self._completed is None:
-            reader = self._asked().reader
-            self._completed = self.memory_.images(), self.method_.complete_memory(reader)
-        if label not in self.memory_.labels:  # all its exemplars were taken out by hand
-            nothing = np.empty((0, *self.settings_.image_shape), np.uint8)
-            return Remembered(nothing, None, nothing, [])
-        stored, completed = (one.of_class(label) for one in self._completed if one is not None)
-        return Remembered(
-            stored=_pixels(stored),
-            is_known=None if stored.is_known is None else stored.is_known.numpy(),
-            completed=_pixels(completed),
-            num_bytes=self.memory_.exemplar_bytes(label),
-        )
+        return self._get_predictor().exemplars(name)
+
+    # ----------------------------------------------------------------------------- what is known
+
+    @property
+    def state_(self) -> LearnerState:
+        if self._state is None:
+            raise NothingLearnedError("the learner knows nothing yet. Call partial_fit first.")
+        return self._state
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return np.array(self.state_.classes)
+
+    @property
+    def history_(self) -> list[dict[str, Any]]:
+        return [dict(entry) for entry in self.state_.history]
+
+    @property
+    def settings_(self) -> LearnerConfig:
+        return self.state_.config
+
+    @property
+    def image_size_(self) -> int:
+        return self.state_.config.image_size
+
+    @property
+    def method_(self) -> Method[Any]:
+        return self.state_.method
+
+    @property
+    def memory_(self) -> Memory | None:
+        return self.state_.method.memory
 
     def digest(self) -> str:
-        """SHA-256 of all that was learned, but for dates and durations."""
-        return self._known().digest()
-
-    # -------------------------------------------------------------------------------- changing
+        """SHA-256 of all that was learned, without dates and durations."""
+        return self.state_.digest()
 
     def forget(self, name: Label) -> str:
         """Remove a class: its exemplars, its row of the classifier, its name.
 
-        What cannot be undone: the other weights were formed with its images too. A file saved
-        before still holds the class.
+        This cannot undo that the other weights were trained on its images too. A file saved
+        earlier still contains the class.
 
         Returns:
-            That, in a sentence or two, for people.
+            A message for the user that says so.
 
         Raises:
-            InputError: There is no such class, no other, or the method cannot cut a class out.
+            InputError: There is no such class, no other, or the method cannot remove a class.
         """
-        before = self._known()
-        after = forget(before, name)
-        num_exemplars = _count(before.method.memory) - _count(after.method.memory)
-        self._take(after)
-        self._clear_work()
-        return (
-            f"{name!r} is forgotten: its {num_exemplars:,} exemplars, its row of the classifier "
-            "and its name are gone. The other weights were formed with its images too, which "
-            "cannot be undone; stores and exports written before still hold it."
-        )
+        state, message = forget_class(self.state_, name)
+        self._set_state(state)
+        return message
 
     # ----------------------------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
-        """Write a store, whole or not at all.
+        """Write a store, as a whole or not at all.
 
         Raises:
             InputError: Another process is updating it.
         """
-        knowledge = self._known()
-        store = Path(path).resolve()
+        state, store = self.state_, Path(path).resolve()
         with only_updater(store):
-            write_store(store, knowledge)
+            write_store(store, state)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -287,80 +267,52 @@ class Learner(ClassifierMixin, BaseEstimator):
         Raises:
             InputError: It is missing, damaged, or of a newer version.
         """
-        return cls._of(read_store(Path(path)))
+        return cls._from_state(read_store(Path(path)))
 
     @classmethod
     def from_run(cls, folder: str | Path) -> Self:
-        """What a finished run has learned; its schedule stands for further updates.
+        """A learner that continues from a finished run, with the schedule of the run.
 
         Raises:
-            InputError: The folder is no finished run.
+            InputError: The folder is not a finished run.
         """
-        return cls._of(read_run(Path(folder)))
+        return cls._from_state(read_run(Path(folder)))
 
     def export(self, path: str | Path, *, takes_floats: bool = False) -> None:
         """Write an ONNX model; see `remnant.learner.onnx_export`."""
-        write_onnx(self, Path(path), takes_floats=takes_floats)
+        export(self.state_, Path(path), takes_floats=takes_floats)
 
     # --------------------------------------------------------------------------------- private
 
-    _knowledge: Knowledge | None = None
-    _trainer: Trainer | None = None
-    _completed: tuple[ImageSet | None, ImageSet | None] | None = None
-    _work: Path | None = None
+    _state: LearnerState | None = None
+    _predictor: Predictor | None = None
+    _work_folder: Path | None = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._state is not None
 
     @classmethod
-    def _of(cls, knowledge: Knowledge) -> Self:
-        known = inspect.signature(cls).parameters
-        given = {name: value for name, value in knowledge.parameters.items() if name in known}
-        learner = cls(**given)
-        learner._take(knowledge)
+    def _from_state(cls, state: LearnerState) -> Self:
+        learner = cls(**state.parameters.model_dump())
+        learner._set_state(state)
         return learner
 
-    def _take(self, knowledge: Knowledge) -> None:
-        self._knowledge, self._trainer, self._completed = knowledge, None, None
-        self.classes_ = np.array(knowledge.classes)
-        self.history_ = [dict(one) for one in knowledge.history]
-        self.settings_ = knowledge.settings
-        self.image_size_ = knowledge.settings.image_size
-        self.method_ = knowledge.method
-        self.memory_ = knowledge.method.memory
+    def _set_state(self, state: LearnerState) -> None:
+        self._state, self._predictor = state, None
+        if self._work_folder is not None:
+            shutil.rmtree(self._work_folder, ignore_errors=True)
 
-    def _known(self) -> Knowledge:
-        if self._knowledge is None:
-            raise NothingLearnedError("the learner knows nothing yet. Call partial_fit first.")
-        return self._knowledge
+    def _parameters(self) -> LearnerParameters:
+        return LearnerParameters.of(self.get_params(deep=False))
 
-    def _asked(self) -> Trainer:
-        """What runs the network, where it runs."""
-        if self._trainer is None:
-            knowledge = self._known()
-            training = training_of(plain(self.get_params(deep=False)))
-            self._trainer = build_trainer(knowledge.settings, training)
-            self._trainer.processes.prepare(knowledge.method)
-        return self._trainer
+    def _get_predictor(self) -> Predictor:
+        if self._predictor is None:
+            self._predictor = Predictor(self.state_, self._parameters())
+        return self._predictor
 
-    def _scores(self, given: Given) -> Tensor:
-        pixels = read(given, self._known().settings.image_size)
-        nobody_knows = torch.zeros(len(pixels), dtype=torch.int64)
-        images = ImageSet(pixels, nobody_knows, torch.arange(len(pixels)))
-        return self._asked().reader.apply(self.method_.predict, images)
-
-    def _work_folder(self) -> Path:
-        """For the checkpoints of a learner that has no file; gone with the learner."""
-        if self._work is None or not self._work.is_dir():
-            self._work = Path(tempfile.mkdtemp(prefix="remnant-"))
-            weakref.finalize(self, shutil.rmtree, self._work, ignore_errors=True)
-        return self._work
-
-    def _clear_work(self) -> None:
-        if self._work is not None:
-            shutil.rmtree(self._work, ignore_errors=True)
-
-
-def _count(memory: Memory | None) -> int:
-    return 0 if memory is None else sum(memory.counts)
-
-
-def _pixels(images: ImageSet) -> np.ndarray:
-    return images.images.read(torch.arange(len(images))).numpy()
+    def _make_work_folder(self) -> Path:
+        """For the checkpoints of a learner without a file; deleted with the learner."""
+        if self._work_folder is None or not self._work_folder.is_dir():
+            self._work_folder = Path(tempfile.mkdtemp(prefix="remnant-"))
+            weakref.finalize(self, shutil.rmtree, self._work_folder, ignore_errors=True)
+        return self._work_folder

@@ -1,129 +1,233 @@
-"""What a learner knows between two updates, and how it is brought to life and cut."""
+"""The parameters of a learner, the config that its first update fixes, and what it has learned."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, Self
 
 import torch
+from pydantic import Field, field_validator
 
 from remnant.archives import archive_digest
+from remnant.config import LearningConfig
 from remnant.errors import InputError, nearest
-from remnant.learner.defaults import LearnerSettings
-from remnant.learner.inputs import Label
-from remnant.methods import Method, build_method
+from remnant.learner.inputs import Channels, Label
+from remnant.methods import METHODS, Method, build_method
 from remnant.models.classifier import LinearClassifier
+from remnant.settings import Settings
 from remnant.training.network_state import Arrays
 from remnant.training.task_loop import empty_tasks, load_standing_state, standing_state
 
 
-@dataclass(frozen=True)
-class Knowledge:
-    """All that a store holds. The method is alive: grown, with its weights and its memory."""
+class LearnerParameters(Settings):
+    """The parameters of `Learner`, checked; None means that the value is chosen."""
 
-    parameters: dict[str, Any]  # of `Learner`, as JSON has them
-    settings: LearnerSettings
+    budget: str = "60KiB/class"
+    method: str = "bimae"
+    image_size: int | None = Field(default=None, ge=8, le=2048)
+    codec: str | dict[str, Any] | None = None
+    epochs: int | None = Field(default=None, ge=1)
+    batch_size: int | None = Field(default=None, ge=1)
+    width: int | None = None
+    learning_rate: float | None = Field(default=None, gt=0)
+    augment: str | None = None
+    options: dict[str, Any] | None = None
+    seed: int = Field(default=0, ge=0)
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    threads: int | None = Field(default=None, ge=1)
+    quiet: bool = False
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _spell_out_bytes(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int) else value
+
+    @field_validator("width")
+    @classmethod
+    def _check_width(cls, value: int | None) -> int | None:
+        if value is not None and (value < 16 or value % 16):
+            raise InputError(f"width must be a multiple of 16; got {value}.")
+        return value
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Parameters as a user gives them: also numbers of numpy, and a method as its class.
+
+        Raises:
+            InputError: One of them cannot be used.
+        """
+
+        def to_json(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return dict(value)
+            if hasattr(value, "item"):
+                return value.item()
+            raise InputError(f"a parameter must be text, a number or a mapping; got {value!r:.80}.")
+
+        given = dict(values)
+        if isinstance(given.get("method"), type):
+            given["method"] = _register(given["method"])
+        return cls.parse(json.loads(json.dumps(given, default=to_json)))
+
+
+def _register(method: type[Any]) -> str:
+    """The name of a method class, which is added to the table of methods if it is new."""
+    if not issubclass(method, Method):
+        raise InputError(
+            f"method must be a name or a subclass of remnant.methods.Method; got {method!r}."
+        )
+    name = method.Config.model_fields["name"].default
+    known = METHODS.get(name)
+    same_place = (method.__module__, method.__qualname__)
+    if known is not None and (known.__module__, known.__qualname__) == same_place:
+        del METHODS[name]  # defined again, as in a notebook
+    METHODS.register(method)
+    return name
+
+
+class LearnerConfig(LearningConfig):
+    """What the first update fixes."""
+
+    image_size: int = Field(ge=8, le=2048)
+    mean: Channels  # of the first update's images, per channel, in [0, 1]
+    std: Channels
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        return self.image_size, self.image_size, 3
+
+
+@dataclass(frozen=True)
+class LearnerState:
+    """All that a store holds. The method is ready for use: grown, with weights and memory."""
+
+    parameters: LearnerParameters
+    config: LearnerConfig
     classes: tuple[Label, ...]
-    task_sizes: tuple[int, ...]  # new classes of each update, less what was forgotten
+    task_sizes: tuple[int, ...]  # new classes of each update, without those forgotten since
     history: tuple[dict[str, Any], ...]
     method: Method[Any]
     origin: str | None = None  # the digest of the update that led here
 
+    @property
+    def num_exemplars(self) -> int:
+        return 0 if self.method.memory is None else sum(self.method.memory.counts)
+
     def digest(self) -> str:
-        """SHA-256 of all that was learned, but for dates and durations."""
-        arrays, words = standing_state(self.method)
-        told = {
-            "settings": self.settings.model_dump(mode="json"),
+        """SHA-256 of all that was learned, without dates and durations."""
+        arrays, memory = standing_state(self.method)
+        header = {
+            "settings": self.config.model_dump(mode="json"),
             "classes": self.classes,
             "task_sizes": self.task_sizes,
-            "memory": words,
+            "memory": memory,
         }
-        return archive_digest(told, arrays)
+        return archive_digest(header, arrays)
 
     def find(self, name: Label) -> int:
         """The position of a class.
 
         Raises:
-            InputError: There is none of this name.
+            InputError: There is no such class.
         """
         if name in self.classes and not isinstance(name, bool):
             return self.classes.index(name)
-        known = [str(one) for one in self.classes]
+        known = [str(label) for label in self.classes]
         shown = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
         raise InputError(f"there is no class {name!r}.{nearest(str(name), known)} Known: {shown}.")
 
+    def copy_method(self) -> Method[Any]:
+        """The method built again, on the CPU, without what its last update needed for training."""
+        return restore(self.config, self.task_sizes, standing_state(self.method), "the learner")
 
-def revive(
-    settings: LearnerSettings,
+
+def restore(
+    config: LearnerConfig,
     task_sizes: tuple[int, ...],
-    arrays: Arrays,
-    words: Any,
+    learned: tuple[Arrays, Any],
     source: str,
     *,
     coming: tuple[int, ...] = (),
 ) -> Method[Any]:
-    """A method grown by past updates, with the weights and the memory that they left.
+    """A method with the weights and the memory of past updates.
 
     Args:
-        source: Where the arrays come from, for errors.
-        coming: New classes of the update that is about to begin.
+        learned: Arrays and the header of the memory, as `standing_state` gives them.
+        source: Where they come from, for errors.
+        coming: Numbers of new classes of the update that is about to begin.
 
     Raises:
-        InputError: The arrays do not fit the settings.
+        InputError: The arrays do not fit the config.
     """
-    shape = settings.image_shape
+    shape = config.image_shape
     with torch.random.fork_rng(devices=[]):
-        method = build_method(settings, shape, (*task_sizes, *coming))
+        method = build_method(config, shape, (*task_sizes, *coming))
         for task in empty_tasks(task_sizes, shape):
             method.grow(task)
     if not task_sizes:
         return method.eval()
     try:
-        load_standing_state(method, arrays, words, source)
-    except RuntimeError:  # what torch says of weights that do not fit
+        load_standing_state(method, *learned, source)
+    except RuntimeError:  # torch's error for weights of other shapes
         raise InputError(
             f"{source} holds weights that do not fit its settings. Restore it from a copy."
         ) from None
     return method.eval()
 
 
-def forget(knowledge: Knowledge, name: Label) -> Knowledge:
-    """Knowledge without one class.
+# --------------------------------------------------------------------------------------- forgetting
+
+
+def check_forgettable(state: LearnerState, name: Label) -> int:
+    """The position of a class that can be removed.
 
     Raises:
-        InputError: There is none of this name, no other, or the method cannot cut it out.
+        InputError: There is no such class, it is the only one, or the method cannot remove one.
     """
-    label = knowledge.find(name)
-    method_name = knowledge.settings.method.name
-    if not knowledge.method.has_one_row_per_class:
+    label = state.find(name)
+    if not state.method.has_one_row_per_class:
         raise InputError(
-            f"{method_name} does not hold each class in a row of its own, so that none can be cut "
-            "out. Learn the other classes anew."
+            f"{state.config.method.name} cannot remove a class: its classifier does not have one "
+            "row per class. Teach a new learner the other classes."
         )
-    if len(knowledge.classes) == 1:
+    if len(state.classes) == 1:
         raise InputError(f"{name!r} is the only class. Delete the store instead.")
-    sizes = _without(knowledge.task_sizes, label)
-    arrays, words = standing_state(knowledge.method)
-    method = revive(knowledge.settings, knowledge.task_sizes, arrays, words, "the learner")
+    return label
+
+
+def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
+    """The state without one class, and a message that says what cannot be undone.
+
+    Raises:
+        InputError: As `check_forgettable`.
+    """
+    label, method = check_forgettable(state, name), state.copy_method()
     for part in method.modules():
         if isinstance(part, LinearClassifier):
             part.cut(label)
     if method.memory is not None:
         method.memory.unsee_class(label)
-    history = tuple(_unnamed(one, name) for one in knowledge.history)
-    return replace(
-        knowledge,
-        classes=tuple(one for one in knowledge.classes if one != name),
-        task_sizes=sizes,
+    history = tuple(_without_name(update, name) for update in state.history)
+    after = replace(
+        state,
+        classes=tuple(other for other in state.classes if other != name),
+        task_sizes=_without_label(state.task_sizes, label),
         history=(*history, {"when": today(), "forgotten_classes": 1}),
         method=method,
         origin=None,
     )
+    message = (
+        f"{name!r} is forgotten: its {state.num_exemplars - after.num_exemplars:,} exemplars, its "
+        "row of the classifier and its name are removed. The other weights were trained on its "
+        "images too, which cannot be undone; stores and exports written earlier still contain it."
+    )
+    return after, message
 
 
-def _without(task_sizes: tuple[int, ...], label: int) -> tuple[int, ...]:
+def _without_label(task_sizes: tuple[int, ...], label: int) -> tuple[int, ...]:
     sizes, first = list(task_sizes), 0
     for index, size in enumerate(task_sizes):
         if first <= label < first + size:
@@ -132,13 +236,14 @@ def _without(task_sizes: tuple[int, ...], label: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _unnamed(update: Mapping[str, Any], name: Label) -> dict[str, Any]:
-    """An entry of the history that does not tell of a class."""
+def _without_name(update: Mapping[str, Any], name: Label) -> dict[str, Any]:
+    """An entry of the history that does not mention a class."""
     return {
-        key: [one for one in value if one != name] if isinstance(value, list) else value
+        key: [other for other in value if other != name] if isinstance(value, list) else value
         for key, value in update.items()
     }
 
 
 def today() -> str:
+    """The date in UTC, as the history has it."""
     return time.strftime("%Y-%m-%d", time.gmtime())

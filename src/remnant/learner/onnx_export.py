@@ -1,6 +1,6 @@
-"""A learner as one ONNX file: images in, class probabilities out, normalisation inside.
+"""A learner as one ONNX file: images in, class probabilities out, normalisation included.
 
-A file is written only after onnxruntime has given, on images of the memory, what torch gives.
+A file is written only after onnxruntime and torch agree on images of the memory.
 
 Axes: N images, H height, W width, K classes.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,13 +25,9 @@ from remnant._version import __version__
 from remnant.data.decode import resized_side
 from remnant.errors import InputError
 from remnant.files import write_bytes
-from remnant.learner.learner_state import Knowledge, revive
+from remnant.learner.learner_state import LearnerState
 from remnant.randomness import generator
-from remnant.training.task_loop import standing_state
 from remnant.views.augment import test_views
-
-if TYPE_CHECKING:
-    from remnant.learner.learner import Learner
 
 INPUT, OUTPUT = "images", "probabilities"
 MAX_DIFFERENCE = 1e-4  # of a probability, between onnxruntime and torch
@@ -42,8 +38,8 @@ _NOISY = ("torch.onnx", "onnxscript", "onnx_ir")  # loggers
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What an exported file was held against before it was written."""
+class ExportCheck:
+    """How well an exported model agrees with torch."""
 
     num_images: int
     max_difference: float  # of a probability
@@ -53,32 +49,30 @@ class Checked:
 class _Graph(nn.Module):
     """Images [N, H, W, 3], bytes or floats from 0 to 1 -> probabilities [N, K]."""
 
-    def __init__(self, knowledge: Knowledge, takes_floats: bool) -> None:
+    def __init__(self, state: LearnerState, takes_floats: bool) -> None:
         super().__init__()
-        # Another of the same weights, on the CPU, wherever the learner works.
-        state = standing_state(knowledge.method)
-        self.method = revive(knowledge.settings, knowledge.task_sizes, *state, "the learner")
-        self._look = knowledge.settings.mean, knowledge.settings.std
+        self.method = state.copy_method()
+        self._mean_and_std = state.config.mean, state.config.std
         self._takes_floats = takes_floats
 
     def forward(self, images: Tensor) -> Tensor:
         levels = images * 255 if self._takes_floats else images
-        return self.method.predict(test_views(levels, *self._look)).softmax(dim=1)
+        return self.method.predict(test_views(levels, *self._mean_and_std)).softmax(dim=1)
 
 
-def export(learner: Learner, path: Path, *, takes_floats: bool = False) -> Checked:
-    """Write an ONNX model, whole or not at all, that does what `predict_proba` does.
+def export(state: LearnerState, path: Path, *, takes_floats: bool = False) -> ExportCheck:
+    """Write an ONNX model, as a whole or not at all, that does what `predict_proba` does.
 
-    The input `images` is [N, H, W, 3], RGB, any number of them, already framed to the size of the
-    network; the output `probabilities` is float32 [N, K]. The metadata name the classes in order
-    and tell how images are to be framed.
+    The input `images` is [N, H, W, 3], RGB, for any N, already resized and cropped to the size of
+    the network; the output `probabilities` is float32 [N, K]. The metadata list the classes in
+    order and say how images must be resized and cropped.
 
     Args:
         takes_floats: Images are float32 from 0 to 1; else uint8.
 
     Raises:
         InputError: The extra is not installed, the method cannot be exported, or the exported
-            model does not give what torch gives.
+            model does not agree with torch.
     """
     if path.is_dir():
         raise InputError(f"an exported model is one file; {path} is a folder. Name a file.")
@@ -87,37 +81,36 @@ def export(learner: Learner, path: Path, *, takes_floats: bool = False) -> Check
             f"export needs {', '.join(_PACKAGES)}, which are not all installed: "
             'pip install "remnant[export]".'
         )
-    knowledge = learner._known()
-    images = _sample(knowledge)
+    images = _sample(state)
     if takes_floats:
         images = images.float() / 255
-    graph = _Graph(knowledge, takes_floats).eval()
-    content = _convert(graph, images, knowledge)
+    graph = _Graph(state, takes_floats).eval()
+    content = _convert(graph, images, state)
     checked = _check(content, graph, images)
     write_bytes(path, content)
     return checked
 
 
-def _sample(knowledge: Knowledge) -> Tensor:
-    """Images to try the model on, uint8 [N, H, W, 3]: exemplars, spread evenly over the memory.
+def _sample(state: LearnerState) -> Tensor:
+    """Images to check the model with, uint8 [N, H, W, 3]: exemplars from all over the memory.
 
-    Chosen: noise for a method that keeps none, two images at least, since torch takes a batch of
-    one for a constant.
+    Chosen: noise for a method that keeps none. At least two images, since torch would export a
+    batch size of one as a constant.
     """
-    memory = knowledge.method.memory
+    memory = state.method.memory
     stored = None if memory is None else memory.images()
     if stored is None:
-        shape = (2, *knowledge.settings.image_shape)
-        chance = generator(knowledge.settings.seed, "export")
-        return torch.randint(0, 256, shape, dtype=torch.uint8, generator=chance)
+        shape = (2, *state.config.image_shape)
+        rng = generator(state.config.seed, "export")
+        return torch.randint(0, 256, shape, dtype=torch.uint8, generator=rng)
     places = torch.linspace(0, len(stored) - 1, min(_CHECKED, max(2, len(stored)))).long()
     return stored.images.read(places)
 
 
-def _convert(graph: nn.Module, images: Tensor, knowledge: Knowledge) -> bytes:
+def _convert(graph: nn.Module, images: Tensor, state: LearnerState) -> bytes:
     import onnx
 
-    with _hushed():
+    with _quiet_exporter():
         try:
             program = torch.onnx.export(
                 graph,
@@ -129,43 +122,43 @@ def _convert(graph: nn.Module, images: Tensor, knowledge: Knowledge) -> bytes:
                 verbose=False,
             )
         except torch.onnx.OnnxExporterError:
-            raise _unable(knowledge) from None
-    assert program is not None, "the exporter that is asked for gives a program"
+            raise _cannot_export(state) from None
+    assert program is not None, "the dynamo exporter returns a program"
     model = program.model_proto
     if model.graph.input[0].type.tensor_type.shape.dim[0].dim_value:
-        raise _unable(knowledge)  # the number of images became a constant
-    metadata = describe(knowledge, is_float=images.is_floating_point())
+        raise _cannot_export(state)  # the number of images became a constant
+    metadata = describe(state, is_float=images.is_floating_point())
     onnx.helper.set_model_props(model, metadata)
     return model.SerializeToString()
 
 
-def _unable(knowledge: Knowledge) -> InputError:
+def _cannot_export(state: LearnerState) -> InputError:
     return InputError(
-        f"the exporter of torch {torch.__version__} cannot turn {knowledge.settings.method.name} "
+        f"the exporter of torch {torch.__version__} cannot turn {state.config.method.name} "
         "into ONNX. Nothing was written."
     )
 
 
-def describe(knowledge: Knowledge, *, is_float: bool) -> dict[str, str]:
+def describe(state: LearnerState, *, is_float: bool) -> dict[str, str]:
     """The metadata of an exported model; lists and mappings are JSON."""
-    size = knowledge.settings.image_size
+    size = state.config.image_size
     preparation: dict[str, Any] = {
         "layout": "NHWC",
         "channels": "RGB",
         "range": [0, 1] if is_float else [0, 255],
         "resize_shorter_side": resized_side(size),
         "crop_centre": [size, size],
-        "inside_the_graph": {"mean": knowledge.settings.mean, "std": knowledge.settings.std},
+        "inside_the_graph": {"mean": state.config.mean, "std": state.config.std},
     }
     return {
-        "classes": json.dumps(knowledge.classes),
+        "classes": json.dumps(state.classes),
         "preprocessing": json.dumps(preparation),
-        "method": knowledge.settings.method.name,
+        "method": state.config.method.name,
         "remnant": __version__,
     }
 
 
-def _check(content: bytes, graph: nn.Module, images: Tensor) -> Checked:
+def _check(content: bytes, graph: nn.Module, images: Tensor) -> ExportCheck:
     """Compare with torch, all images at once and one alone."""
     import onnxruntime
 
@@ -178,16 +171,16 @@ def _check(content: bytes, graph: nn.Module, images: Tensor) -> Checked:
         worst = float(np.maximum(worst, np.abs(found - expected).max()))
     if not worst <= MAX_DIFFERENCE:  # written so that nan fails
         raise InputError(
-            f"the exported model must give the probabilities of torch up to {MAX_DIFFERENCE:g}; it "
-            f"is {worst:g} off in onnxruntime {onnxruntime.__version__}. Nothing was written; try "
-            "other versions of torch and onnxruntime."
+            f"the exported model must agree with torch within {MAX_DIFFERENCE:g}; it differs by "
+            f"{worst:g} in onnxruntime {onnxruntime.__version__}. Nothing was written; try other "
+            "versions of torch and onnxruntime."
         )
-    return Checked(len(images), worst, len(content))
+    return ExportCheck(len(images), worst, len(content))
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """Without what the exporter says of itself: the result is checked, whatever it says."""
+def _quiet_exporter() -> Iterator[None]:
+    """Without the exporter's warnings and messages: the result is checked anyway."""
     loggers = [logging.getLogger(name) for name in _NOISY]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

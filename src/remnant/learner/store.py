@@ -1,9 +1,9 @@
-"""The store: one file that holds what a learner knows, replaced whole or not at all.
+"""The store: one file with all that a learner knows, replaced as a whole or not at all.
 
 A process that updates a store holds its work folder, `NAME.remnant.work`, which keeps checkpoints
-until the update is done. The version is that of the format and changes with remnant's major number
-alone. Newer minor versions read what older ones wrote; the reverse holds as long as no setting that
-the older one does not know is in the file.
+until the update is done. The version is that of the format and changes only with remnant's major
+number. Newer minor versions read what older ones wrote; the reverse holds as long as the file has
+no setting that the older one does not know.
 """
 
 from __future__ import annotations
@@ -12,89 +12,109 @@ import glob
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict
 
 from remnant._version import __version__
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
-from remnant.files import make_folder, only_writer
-from remnant.learner.defaults import LearnerSettings
+from remnant.files import PARTIAL, claim_folder, is_partial, only_writer, remove_temporary_files
 from remnant.learner.inputs import Label
-from remnant.learner.learner_state import Knowledge, revive
-from remnant.settings import Settings, explain
+from remnant.learner.learner_state import (
+    LearnerConfig,
+    LearnerParameters,
+    LearnerState,
+    forget_class,
+    restore,
+)
+from remnant.learner.update import run_update
+from remnant.phases import Watcher
+from remnant.settings import Settings
+from remnant.training.checkpoints import Checkpoints, is_checkpoint
 from remnant.training.task_loop import standing_state
 
 KIND, VERSION = "store", 1
-_OF_THE_MACHINE = ("accelerator", "threads", "quiet")  # parameters that are never kept
+_LOCK = "lock"  # in the work folder
+_MACHINE_PARAMETERS = {"accelerator", "threads", "quiet"}  # are not stored
 
 
 class StoreHeader(Settings):
-    """What a store says in words; weights and exemplars are arrays beside it."""
+    """The metadata of a store; weights and exemplars are arrays beside it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    remnant: str  # that wrote it
+    remnant: str  # the version that wrote it
     parameters: dict[str, Any]
-    settings: LearnerSettings
+    settings: LearnerConfig
     classes: tuple[Label, ...]
     task_sizes: tuple[int, ...]
     history: tuple[dict[str, Any], ...]
-    memory: Any  # what the memory says in words
+    memory: Any  # the metadata of the memory
     origin: str | None
 
 
-def write_store(path: Path, knowledge: Knowledge) -> None:
-    arrays, memory = standing_state(knowledge.method)
-    parameters = {
-        name: value for name, value in knowledge.parameters.items() if name not in _OF_THE_MACHINE
-    }
+def write_store(path: Path, state: LearnerState) -> None:
+    arrays, memory = standing_state(state.method)
     header = StoreHeader(
         remnant=__version__,
-        parameters=parameters,
-        settings=knowledge.settings,
-        classes=knowledge.classes,
-        task_sizes=knowledge.task_sizes,
-        history=knowledge.history,
+        parameters=state.parameters.model_dump(exclude=_MACHINE_PARAMETERS),
+        settings=state.config,
+        classes=state.classes,
+        task_sizes=state.task_sizes,
+        history=state.history,
         memory=memory,
-        origin=knowledge.origin,
+        origin=state.origin,
     )
     write_archive(path, KIND, VERSION, arrays, header.model_dump(mode="json"))
 
 
-def read_store(path: Path) -> Knowledge:
-    """The inverse of `write_store`, for a file that anyone may have written.
+def read_store(path: Path) -> LearnerState:
+    """The inverse of `write_store`; the file may come from anywhere.
 
     Raises:
-        InputError: The file is missing, damaged, of a newer version, or impossible.
+        InputError: The file is missing, damaged, of a newer version, or inconsistent.
     """
-    if path.is_dir():
-        raise InputError(f"{path} must be a store, which is one file; it is a folder.")
+    _check_file(path)
     arrays, metadata = read_archive(path, KIND, VERSION)
     try:
-        header = StoreHeader.model_validate(metadata)
-    except (ValidationError, InputError) as error:
-        reason = error if isinstance(error, InputError) else explain(error, StoreHeader, metadata)
-        raise InputError(f"{path} cannot be used: {reason}{_other_version(metadata)}") from None
+        header = StoreHeader.parse(metadata)
+        parameters = LearnerParameters.parse(
+            {
+                name: value
+                for name, value in header.parameters.items()
+                if name in LearnerParameters.model_fields  # a later version may have more
+            }
+        )
+    except InputError as error:
+        raise InputError(f"{path} cannot be used: {error}{_other_version(metadata)}") from None
     if len(header.classes) != sum(header.task_sizes) or not header.task_sizes:
-        raise InputError(f"{path} does not tell its classes. Restore it from a copy.")
+        raise InputError(
+            f"{path} names {len(header.classes)} classes for {sum(header.task_sizes)} outputs. "
+            "Restore it from a copy."
+        )
     try:
-        method = revive(header.settings, header.task_sizes, arrays, header.memory, str(path))
+        learned = arrays, header.memory
+        method = restore(header.settings, header.task_sizes, learned, str(path))
     except InputError as error:
         raise InputError(f"{error}{_other_version(metadata)}") from None
-    return Knowledge(
-        parameters=header.parameters,
-        settings=header.settings,
+    return LearnerState(
+        parameters=parameters,
+        config=header.settings,
         classes=header.classes,
         task_sizes=header.task_sizes,
         history=header.history,
         method=method,
         origin=header.origin,
     )
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise InputError(f"{path} must be a store, which is one file; it is a folder.")
 
 
 def _other_version(metadata: Any) -> str:
@@ -107,33 +127,103 @@ def _other_version(metadata: Any) -> str:
 # ---------------------------------------------------------------------------------------- updating
 
 
+def learn_into_store(
+    path: str | Path,
+    images: Any,
+    labels: Any = None,
+    *,
+    test: Any = None,
+    watchers: tuple[Watcher, ...] = (),
+    before_writing: Callable[[], None] | None = None,
+    **parameters: Any,
+) -> LearnerState:
+    """Teach the store at `path`, which is created if it does not exist.
+
+    Checkpoints are kept in `NAME.remnant.work/` beside the store: after an interruption of any
+    kind the same call continues from the last one. The store is replaced at the very end.
+
+    Args:
+        path: `NAME.remnant`.
+        images: As for `Learner.partial_fit`.
+        labels: As for `Learner.partial_fit`.
+        test: As for `Learner.partial_fit`.
+        watchers: As for `Learner.partial_fit`.
+        before_writing: Called after training; an exception leaves the store unchanged.
+        parameters: Of `Learner`; the others are those of the store, or the defaults for a new one.
+
+    Returns:
+        What the store holds now; `Learner.load` gives a learner for it.
+
+    Raises:
+        InputError: The input cannot be used, the store is damaged or of another version, or
+            another process is updating it. The store is unchanged.
+    """
+    store = Path(path).resolve()
+    with only_updater(store) as folder:
+        before = read_store(store) if store.exists() else None
+        stored = before.parameters.model_dump() if before else {}
+        if parameters.get("options"):  # options that are not given are those of the store
+            parameters["options"] = {**(stored.get("options") or {}), **parameters["options"]}
+        given = LearnerParameters.of(stored | parameters)
+        state = run_update(before, given, images, labels, test, folder, watchers)
+        if before_writing is not None:
+            before_writing()
+        write_store(store, state)
+    return state
+
+
+def forget_in_store(path: str | Path, name: Label) -> str:
+    """Remove a class from a store; neither the file nor its work folder contains it afterwards.
+
+    Returns:
+        A message that says what cannot be undone.
+
+    Raises:
+        InputError: As for `Learner.forget`, or the store cannot be read or is being updated.
+    """
+    store = Path(path).resolve()
+    with only_updater(store):
+        state, message = forget_class(read_store(store), name)
+        write_store(store, state)
+    return message
+
+
 def work_folder(path: Path) -> Path:
     """Where the checkpoints of an update are kept until it is done."""
     return path.with_name(f"{path.name}.work")
 
 
+def has_checkpoint(path: Path) -> bool:
+    """Whether an unfinished update of the store can continue instead of starting over."""
+    return any(not point.is_start for point in Checkpoints(work_folder(path)).points())
+
+
 @contextmanager
 def only_updater(path: Path) -> Iterator[Path]:
-    """The work folder of a store, for one process at a time; it is gone after success.
+    """The work folder of a store, for one process at a time; it is removed after success.
 
-    After a failure it stays if there is a checkpoint to go on from.
+    After a failure it is kept if it holds checkpoints.
 
     Raises:
         InputError: Another process is updating the store.
     """
-    if path.is_dir():
-        raise InputError(f"{path} must be a store, which is one file; it is a folder.")
+    _check_file(path)
     folder = work_folder(path)
     with ExitStack() as stack:
+        in_use = (
+            f"{path} is being updated by another process. Wait for it to end, or stop it first."
+        )
         try:
             _make_lock(folder)
-            stack.enter_context(only_writer(folder / "lock"))
-        except (InputError, FileNotFoundError):  # a lock that was just taken away is another's
-            raise InputError(
-                f"{path} is being updated by another process. Wait for it to end, or stop it first."
-            ) from None
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-            # Of a process that was killed while it wrote or cleaned up.
+        except FileNotFoundError:  # removed by another process just now
+            raise InputError(in_use) from None
+        try:
+            stack.enter_context(only_writer(folder / _LOCK))
+        except (InputError, FileNotFoundError):
+            raise InputError(in_use) from None
+        remove_temporary_files(folder)
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
+            # Left by a process that was killed while it wrote or cleaned up.
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
             else:
@@ -148,16 +238,29 @@ def only_updater(path: Path) -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """At once, as others see it: what is left of half a removal would look like another update."""
-    gone = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
+    """In one step for other processes: a half-removed folder would look like another update.
+
+    If somebody else has put something there, only our own files are removed.
+    """
+    if any(not _is_ours(path.name) for path in folder.iterdir()):
+        for path in folder.iterdir():
+            if _is_ours(path.name):
+                path.unlink(missing_ok=True)
+        return
+    gone = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{PARTIAL}")
     os.replace(folder, gone)
     shutil.rmtree(gone, ignore_errors=True)
 
 
+def _is_ours(name: str) -> bool:
+    """Whether an update writes a file of this name into its work folder."""
+    return name == _LOCK or is_checkpoint(name) or is_partial(name)
+
+
 def _make_lock(folder: Path) -> None:
     try:
-        make_folder(folder)
-        (folder / "lock").touch()
+        claim_folder(folder, "Move that away, or choose another name for the store.", _is_ours)
+        (folder / _LOCK).touch()
     except OSError:
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()  # no space left, say: nothing else was done

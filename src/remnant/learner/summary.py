@@ -1,4 +1,4 @@
-"""What a store holds, in figures and in pictures."""
+"""The content of a store, as figures and as a page of pictures."""
 
 from __future__ import annotations
 
@@ -7,72 +7,70 @@ from typing import Any
 
 import numpy as np
 
-from remnant.learner.learner import Learner, Remembered
+from remnant.learner.learner_state import LearnerState
+from remnant.learner.predictor import Exemplars, Predictor
 from remnant.learner.store import work_folder
 from remnant.reports import write_store_page
 
 _SHOWN = 600  # exemplars on a page, of all classes together, so that it stays a few megabytes
-_SHOWN_OF_A_CLASS = (4, 24)  # at least, at most
+_SHOWN_PER_CLASS = (4, 24)  # at least, at most
 
 
-def store_facts(learner: Learner, path: Path) -> dict[str, Any]:
-    """The figures of a store as plain values.
-
-    Args:
-        learner: As loaded from the store.
-        path: The store.
-    """
-    memory = learner.memory_
-    return {
-        "store": str(path),
-        "file_bytes": path.stat().st_size,
-        "method": learner.settings_.method.name,
-        "image_size": learner.image_size_,
-        "parameters": sum(part.numel() for part in learner.method_.parameters()),
-        "classes": _class_rows(learner),
-        "memory": None
-        if memory is None
-        else {
+def store_facts(state: LearnerState, path: Path) -> dict[str, Any]:
+    """The figures of the store at `path`, which holds `state`, as plain values."""
+    memory, config = state.method.memory, state.config
+    facts = None
+    if memory is not None:
+        facts = {
             "budget": memory.config.budget,
             "budget_bytes": memory.budget_bytes,
             "used_bytes": memory.nbytes,
             "codec": memory.codec.config.name,
-            "exemplars": sum(memory.counts),
-        },
-        "history": learner.history_,
+            "exemplars": state.num_exemplars,
+        }
+    return {
+        "store": str(path),
+        "file_bytes": path.stat().st_size,
+        "method": config.method.name,
+        "image_size": config.image_size,
+        "parameters": sum(part.numel() for part in state.method.parameters()),
+        "classes": _class_rows(state),
+        "memory": facts,
+        "history": list(state.history),
         "is_update_unfinished": any(work_folder(path).glob("*.safetensors")),
-        "settings": learner.settings_.model_dump(mode="json"),
+        "settings": config.model_dump(mode="json"),
     }
 
 
-def _class_rows(learner: Learner) -> list[dict[str, Any]]:
-    rows = []
-    for label, name in enumerate(learner.classes_.tolist()):
+def _class_rows(state: LearnerState) -> list[dict[str, Any]]:
+    memory, rows = state.method.memory, []
+    for label, name in enumerate(state.classes):
         sizes: list[int] = []
-        if learner.memory_ is not None and label in learner.memory_.labels:
-            sizes = learner.memory_.exemplar_bytes(label)
+        if memory is not None and label in memory.labels:
+            sizes = memory.exemplar_bytes(label)
         rows.append({"name": name, "exemplars": len(sizes), "bytes": sum(sizes)})
     return rows
 
 
-def write_gallery(learner: Learner, path: Path, out: Path) -> Path:
-    """Write a page of what a store remembers: its exemplars as stored and as completed."""
-    facts = store_facts(learner, path)
-    least, most = _SHOWN_OF_A_CLASS
+def write_gallery(state: LearnerState, path: Path, out: Path) -> Path:
+    """Write a page with the figures of a store and its exemplars, as stored and as completed."""
+    facts, predictor = store_facts(state, path), Predictor(state)
+    least, most = _SHOWN_PER_CLASS
     limit = min(most, max(least, _SHOWN // len(facts["classes"])))
     pictures = []
     for row in facts["classes"]:
-        kept = learner.remembered(row["name"]) if row["exemplars"] else None
+        kept = predictor.exemplars(row["name"]) if row["exemplars"] else None
         pictures.append([] if kept is None else _pictures(kept, limit))
     return write_store_page(facts, pictures, out)
 
 
-def _pictures(kept: Remembered, limit: int) -> list[tuple[np.ndarray, np.ndarray | None, int]]:
-    """The first exemplars: stored as RGBA, completed unless it is the same, and bytes."""
-    shown = []
-    for index in range(min(limit, len(kept.stored))):
-        stored, completed = kept.picture(index), None
-        if kept.is_known is not None:
-            completed = kept.completed[index]
-        shown.append((stored, completed, kept.num_bytes[index]))
-    return shown
+def _pictures(kept: Exemplars, limit: int) -> list[tuple[np.ndarray, np.ndarray | None, int]]:
+    """The first exemplars: stored as RGBA, completed if that differs, and bytes."""
+    return [
+        (
+            kept.picture(rank),
+            None if kept.is_known is None else kept.completed[rank],
+            kept.num_bytes[rank],
+        )
+        for rank in range(min(limit, len(kept.stored)))
+    ]

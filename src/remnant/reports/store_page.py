@@ -22,7 +22,7 @@ def write_store_page(
     """Write the page of a store.
 
     Args:
-        facts: As `learner.gallery.store_facts` gives them.
+        facts: From `learner.summary.store_facts`.
         exemplars: For each class of `facts`, those to show, best first.
         out: The file to write.
     """

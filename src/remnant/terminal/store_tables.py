@@ -1,4 +1,4 @@
-"""How a store looks on a terminal."""
+"""A store as text and tables for a terminal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.text import Text
 
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
 
-Facts = dict[str, Any]  # as `learner.gallery.store_facts` gives them
-_NAMED = 20  # classes of an update; more are counted
+Facts = dict[str, Any]  # from `learner.summary.store_facts`
+_NAMED = 20  # classes of an update; of more, only the number is shown
 
 
 def newest_update(facts: Facts) -> Table:
-    """What the newest update brought."""
+    """The result of the newest update."""
     update, table = facts["history"][-1], Table(box=None, show_header=False, pad_edge=False)
     rows = {
         "New classes": _names(update["classes"]) or "none",
@@ -41,11 +41,11 @@ def store_lines(facts: Facts) -> Iterator[str]:
     )
     yield f"memory: {_memory(facts)}"
     if facts["is_update_unfinished"]:
-        yield "An update is under way or was stopped: the same remnant learn goes on with it."
+        yield "An update is running or was stopped; if stopped, run the same remnant learn again."
 
 
 def class_table(facts: Facts) -> Table:
-    """Every class with what is kept of it."""
+    """Every class with its exemplars and bytes."""
     table = Table("class", box=None, pad_edge=False)
     for title in ("exemplars", "bytes"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -55,7 +55,7 @@ def class_table(facts: Facts) -> Table:
 
 
 def update_table(facts: Facts) -> Table:
-    """Every update, the oldest first."""
+    """Every update, oldest first."""
     table = Table("update", "date", "classes", box=None, pad_edge=False)
     for title in ("images", "accuracy", "memory"):
         table.add_column(title, justify="right", no_wrap=True)

@@ -53,6 +53,11 @@ def phase_end(task: int, phase: int) -> Point:
     return Point(task, phase, float("inf"))
 
 
+def is_checkpoint(name: str) -> bool:
+    """Whether a checkpoint file has this name."""
+    return _parse(name) is not None
+
+
 def _parse(name: str) -> Point | None:
     match = _PATTERN.fullmatch(name)
     if match is None:

@@ -16,7 +16,7 @@ from remnant.views.augment import test_views, to_images
 _BATCH_SIZE = 256
 
 
-class FabricReader:
+class ViewReader:
     """The `Reader` that methods are given."""
 
     def __init__(self, processes: Processes, look: Look, seed: int) -> None:

@@ -29,7 +29,7 @@ from remnant.training.optimizers import (
     set_learning_rate,
 )
 from remnant.training.processes import Processes
-from remnant.training.reader import FabricReader
+from remnant.training.reader import ViewReader
 from remnant.training.sampling import Sampler
 
 
@@ -55,7 +55,7 @@ class Trainer:
         checkpoint_every_steps: int = 500,
     ) -> None:
         self.processes = processes
-        self.reader = FabricReader(processes, look, seed)
+        self.reader = ViewReader(processes, look, seed)
         self._look = look
         self._seed = seed
         self.accumulate = accumulate

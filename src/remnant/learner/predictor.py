@@ -1,0 +1,164 @@
+"""A trained network in use, without a trainer: predictions for images and files, and exemplars."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from remnant.data.decode import ENDINGS
+from remnant.errors import InputError
+from remnant.images import ImageSet
+from remnant.learner.defaults import choose_training
+from remnant.learner.inputs import Label, RawInputs, gather, read
+from remnant.learner.learner_state import LearnerParameters, LearnerState
+from remnant.training.batches import Look
+from remnant.training.processes import Processes
+from remnant.training.reader import ViewReader
+
+_FILES_AT_ONCE = 256  # so that memory use does not grow with the number of files
+
+
+@dataclass(frozen=True)
+class Exemplars:
+    """The exemplars of one class, best first."""
+
+    stored: np.ndarray  # uint8 [N, H, W, 3], unknown pixels in each image's mean colour
+    is_known: np.ndarray | None  # bool [N, GH, GW], which patches are stored; None: all
+    completed: np.ndarray  # uint8 [N, H, W, 3], as the network completes them for replay
+    num_bytes: list[int]  # of each, as the budget counts them
+
+    def picture(self, rank: int) -> np.ndarray:
+        """One exemplar as RGBA, transparent where nothing is stored: uint8 [H, W, 4]."""
+        image = self.stored[rank]
+        alpha = np.full(image.shape[:2], 255, np.uint8)
+        if self.is_known is not None:
+            known = self.is_known[rank].astype(np.uint8)
+            rows, columns = (alpha.shape[axis] // known.shape[axis] for axis in (0, 1))
+            alpha = 255 * np.kron(known, np.ones((rows, columns), np.uint8))
+        return np.dstack([np.where(alpha[..., None] > 0, image, 0), alpha])
+
+
+class Predictor:
+    """Applies the network of a state, on the device that `parameters` choose.
+
+    Raises:
+        InputError: The device does not exist.
+    """
+
+    def __init__(self, state: LearnerState, parameters: LearnerParameters | None = None) -> None:
+        self.state = state
+        config, processes = state.config, Processes(choose_training(parameters or state.parameters))
+        processes.prepare(state.method)
+        look = Look(config.augment, config.mean, config.std)
+        self._reader = ViewReader(processes, look, config.seed)
+
+    def scores(self, given: RawInputs) -> Tensor:
+        """The method's scores, float32 [N, K]."""
+        pixels = read(given, self.state.config.image_size)
+        no_labels = torch.zeros(len(pixels), dtype=torch.int64)
+        images = ImageSet(pixels, no_labels, torch.arange(len(pixels)))
+        return self._reader.apply(self.state.method.predict, images)
+
+    def probabilities(self, images: Any) -> np.ndarray:
+        """float32 [N, K]: the softmax of the scores; images as in `Learner.partial_fit`."""
+        return self.scores(gather(images)).softmax(dim=1).numpy()
+
+    def exemplars(self, name: Label) -> Exemplars:
+        """The exemplars of a class, as stored and as completed for replay.
+
+        Raises:
+            InputError: There is no such class, or the method keeps no exemplars.
+        """
+        label, memory = self.state.find(name), self.state.method.memory
+        if memory is None:
+            raise InputError(f"{self.state.config.method.name} keeps no exemplars.")
+        if label not in memory.labels:  # all were removed
+            nothing = np.empty((0, *self.state.config.image_shape), np.uint8)
+            return Exemplars(nothing, None, nothing, [])
+        stored, completed = (images.of_class(label) for images in self._replay)
+        return Exemplars(
+            stored=_pixels(stored),
+            is_known=None if stored.is_known is None else stored.is_known.numpy(),
+            completed=_pixels(completed),
+            num_bytes=memory.exemplar_bytes(label),
+        )
+
+    @cached_property
+    def _replay(self) -> tuple[ImageSet, ImageSet]:
+        """The exemplars of all classes, as stored and completed, which may take seconds."""
+        method = self.state.method
+        assert method.memory is not None, "only a method with a memory has exemplars"
+        stored, completed = method.memory.images(), method.complete_memory(self._reader)
+        assert stored is not None, "only asked for a class that has exemplars"
+        assert completed is not None, "what is stored can be completed"
+        return stored, completed
+
+
+def _pixels(images: ImageSet) -> np.ndarray:
+    return images.images.read(torch.arange(len(images))).numpy()
+
+
+# -------------------------------------------------------------------------------------------- files
+
+
+@dataclass(frozen=True)
+class FilePrediction:
+    """The most probable classes of one file, or why there are none."""
+
+    file: Path
+    top: tuple[tuple[Label, float], ...] = ()  # class and probability, best first
+    error: str | None = None  # a sentence that names the file
+
+
+def predict_files(
+    predictor: Predictor, paths: Iterable[Path], num_best: int
+) -> Iterator[FilePrediction]:
+    """Predictions in order; a file that cannot be read gets an error and affects no other.
+
+    Args:
+        paths: Files, and folders that are searched with all their sub-folders.
+        num_best: Classes to give for each file.
+    """
+    files = chain.from_iterable(map(_find, paths))
+    while batch := list(islice(files, _FILES_AT_ONCE)):
+        yield from _predict(predictor, batch, num_best)
+
+
+def _find(path: Path) -> Iterator[Path]:
+    """The images of a folder, or the folder if it has none; links to folders are not followed."""
+    has_any = False
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name.lower().endswith(ENDINGS) and not name.startswith("."):
+                has_any = True
+                yield Path(folder, name)
+    if not has_any:
+        yield path
+
+
+def _predict(predictor: Predictor, files: list[Path], num_best: int) -> Iterator[FilePrediction]:
+    try:
+        rows = predictor.probabilities(files)
+    except InputError as error:
+        if len(files) > 1:  # one of them cannot be read, so each is predicted on its own
+            for file in files:
+                yield from _predict(predictor, [file], num_best)
+            return
+        is_empty = files[0].is_dir()
+        message = f"{files[0]} holds no images ({', '.join(ENDINGS)})." if is_empty else str(error)
+        yield FilePrediction(files[0], error=message)
+        return
+    for file, row in zip(files, rows, strict=True):
+        ranks = np.argsort(-row, kind="stable")[:num_best].tolist()
+        top = tuple((predictor.state.classes[rank], float(row[rank])) for rank in ranks)
+        yield FilePrediction(file, top)
