@@ -6,6 +6,7 @@ from remnant.memory.budget import Budget, MemoryConfig, parse_budget
 from remnant.memory.codecs import CODECS, CodecConfig, RawCodec, RawConfig, build_codec
 from remnant.memory.codecs.codec import Codec, Exemplar
 from remnant.memory.codecs.patches import PartialCodec, PatchCodec, PatchesConfig, count_visible
+from remnant.memory.keeps import Keeps, KeptTensors
 from remnant.memory.memory import Memory
 from remnant.memory.selection import herding, random_ranks, select
 
@@ -15,6 +16,8 @@ __all__ = [
     "Codec",
     "CodecConfig",
     "Exemplar",
+    "Keeps",
+    "KeptTensors",
     "Memory",
     "MemoryConfig",
     "PartialCodec",
