@@ -28,7 +28,7 @@ from remnant.learner.onnx_export import export as write_onnx
 from remnant.learner.store import only_updater, read_store, write_store
 from remnant.learner.updates import build_trainer, update
 from remnant.memory import Memory
-from remnant.methods import Method
+from remnant.methods import Method, replayed_memory
 from remnant.training.trainer import Trainer, Watcher
 
 
@@ -92,7 +92,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         settings_: What the first update fixed: image size, mean, std, method, memory, augment.
         image_size_: Side of the images that the network sees, in pixels.
         memory_: The exemplars, or None for a method that keeps none.
-        method_: The network, with `predict`, `features` and `complete_memory`.
+        method_: The network, with `predict` and `features`.
     """
 
     classes_: np.ndarray
@@ -225,7 +225,7 @@ class Learner(ClassifierMixin, BaseEstimator):
             raise InputError(f"{self.settings_.method.name} keeps no exemplars.")
         if self._completed is None:
             reader = self._asked().reader
-            self._completed = self.memory_.images(), self.method_.complete_memory(reader)
+            self._completed = self.memory_.images(), replayed_memory(self.method_, reader)
         if label not in self.memory_.labels:  # all its exemplars were taken out by hand
             nothing = np.empty((0, *self.settings_.image_shape), np.uint8)
             return Remembered(nothing, None, nothing, [])

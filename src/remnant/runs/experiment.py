@@ -23,7 +23,7 @@ from remnant.data.stream import TaskStream, resolve_tasks
 from remnant.errors import InputError
 from remnant.files import make_folder, only_writer, remove_temporary_files, write_json
 from remnant.images import Task
-from remnant.methods import build_method
+from remnant.methods import Draws, build_method
 from remnant.planning.flops import predict_flops
 from remnant.reports import write_report
 from remnant.runs.evaluation import draw_memory, read_scores, save_reconstructions
@@ -165,7 +165,8 @@ class Experiment:
             events.write("task_begin", task=task.index, class_names=list(task.class_names))
         watchers = self._watchers if events is None else (events, *self._watchers)
         self._loop.learn(task, point, watchers)
-        self._progress.working_bytes = self._method.working_bytes
+        if isinstance(self._method, Draws):
+            self._progress.working_bytes = self._method.working_bytes
 
     def _count_costs(self) -> None:
         """What the network has come to: networks may grow with the tasks, and be pruned."""

@@ -1,19 +1,21 @@
 """One task with exact resume: what a run and a learner share.
 
-A method is built, grown once for every task behind it and given the weights and the memory that
-they left. Then it learns a task: begin, phases, end. Random numbers start anew at every seam, so
-that whoever goes on from a checkpoint draws what one who never stopped draws.
+A method is built, grown once for every earlier task, and given the weights and the memory after
+them. Then it learns a task: begin, phases, end. The random numbers are seeded again at each of
+these steps, so that a run that is resumed draws the same ones as a run that never stopped.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from remnant.images import ArrayImages, ImageSet, Task
-from remnant.memory import Memory
+from remnant.memory import Keeps, KeptTensors
 from remnant.methods import Method
 from remnant.phases import Phase
 from remnant.randomness import derive_seed
@@ -23,7 +25,7 @@ from remnant.training.trainer import Trainer, Watcher
 
 Shape = tuple[int, int, int]  # height, width and channels of an image
 _TRIED = 8  # images of a task, to see whether the memory can hold one
-_MEMORY = "memory/"  # begins the names of a memory's arrays among those of a standing
+_METADATA = "metadata"  # JSON as an array, of what a method keeps beside its memory
 
 
 def empty_tasks(sizes: Sequence[int], image_shape: Shape) -> list[Task]:
@@ -43,38 +45,50 @@ def empty_tasks(sizes: Sequence[int], image_shape: Shape) -> list[Task]:
 
 
 def standing_state(method: Method[Any]) -> tuple[Arrays, Any]:
-    """Network and memory as arrays, and what the memory says in words (None without one)."""
-    arrays, words = method_state(method), None
-    if method.memory is not None:
-        stored, words = method.memory.state_arrays()
-        arrays |= {_MEMORY + name: array for name, array in stored.items()}
-    return arrays, words
+    """Everything that a method carries to the next task as arrays, and the memory's metadata."""
+    arrays, of_memory = method_state(method), None
+    for kept in _stores(method):
+        stored, metadata = kept.state_arrays()
+        if kept is method.memory:
+            of_memory = metadata
+        else:
+            stored[_METADATA] = np.frombuffer(json.dumps(metadata).encode(), dtype=np.uint8)
+        arrays |= {f"{kept.name}/{name}": array for name, array in stored.items()}
+    return arrays, of_memory
 
 
-def load_standing_state(method: Method[Any], arrays: Arrays, words: Any, source: str) -> None:
+def load_standing_state(method: Method[Any], arrays: Arrays, of_memory: Any, source: str) -> None:
     """The inverse of `standing_state`, for a method that was grown by as many tasks.
 
     Raises:
         InputError: The memory is impossible; the message begins with `source`.
     """
     load_method_state(method, arrays)
-    if method.memory is not None:
+    for kept in _stores(method):
+        prefix = f"{kept.name}/"
         stored = {
-            name.removeprefix(_MEMORY): array
+            name.removeprefix(prefix): array
             for name, array in arrays.items()
-            if name.startswith(_MEMORY)
+            if name.startswith(prefix)
         }
-        method.memory = Memory.from_arrays(stored, words, source)
+        is_memory = kept is method.memory
+        metadata = of_memory if is_memory else json.loads(stored.pop(_METADATA).tobytes())
+        kept.load_arrays(stored, metadata, source)
+
+
+def _stores(method: Method[Any]) -> list[Keeps]:
+    """What a method keeps that is not among its parameters and buffers."""
+    return [kept for kept in method.kept() if not isinstance(kept, KeptTensors)]
 
 
 # -------------------------------------------------------------------------------------- one task
 
 
 class TaskLoop:
-    """Carries out tasks, one at a time, from wherever the checkpoints left them.
+    """Learns tasks, one at a time, from their beginning or from a checkpoint.
 
     Args:
-        save: Writes a point of the task under way; its owner adds what he needs to know there.
+        save: Writes a checkpoint of the current task.
     """
 
     def __init__(
@@ -92,11 +106,11 @@ class TaskLoop:
         self._save = save
 
     def learn(self, task: Task, point: Point, watchers: tuple[Watcher, ...] = ()) -> None:
-        """Begin the task, run its phases and end it, passing those that `point` has behind it."""
+        """Begin the task, run its phases and end it; phases that end before `point` are skipped."""
         method, reader = self._method.eval(), self._trainer.reader
-        self._start_chance("begin", task)
+        self._seed_again("begin", task)
         method.begin_task(task, reader)
-        method.eval()  # what has grown, too
+        method.eval()  # including what has grown
         if method.memory is not None:
             some = task.train.images.read(torch.arange(min(_TRIED, len(task.train))))
             method.memory.require_room_for(some, task.num_seen_classes)
@@ -109,16 +123,16 @@ class TaskLoop:
                 continue
             self._fit(task, phase, Point(task.index, index), point, watchers)
             self._save(end, method_state(method))
-        self._start_chance("end", task)
+        self._seed_again("end", task)
         method.eval().end_task(task, reader)
-        if method.memory is not None:
-            self._trainer.processes.check_same(method.memory.digest(), "memory")
+        for kept in method.kept():
+            self._trainer.processes.check_same(kept.digest(), kept.name)
 
     def _phases(self, task: Task) -> Iterator[Phase]:
-        """The method's phases, with the random numbers between two of them fixed."""
+        """The method's phases, with fixed random numbers for the code between them."""
         phases = self._method.phases(task, self._trainer.reader)
         for index in range(1_000_000):
-            self._start_chance("between", task, index)
+            self._seed_again("between", task, index)
             phase = next(phases, None)
             if phase is None:
                 return
@@ -139,5 +153,5 @@ class TaskLoop:
             self._method, task, phase, watchers=watchers, resume_from=resume_from, save=save
         )
 
-    def _start_chance(self, purpose: str, task: Task, index: int = 0) -> None:
+    def _seed_again(self, purpose: str, task: Task, index: int = 0) -> None:
         torch.manual_seed(derive_seed(self._seed, purpose, task.index, index))
