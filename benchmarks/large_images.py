@@ -30,7 +30,7 @@ from PIL import Image
 from remnant.data import DataConfig, Dataset, load_dataset
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
-from remnant.methods import METHODS, Method, World
+from remnant.methods import METHODS, Method, MethodContext
 from remnant.phases import Batch, OptimizerConfig, Schedule, StepReport
 from remnant.training.batches import Feeder, Look
 from remnant.training.processes import Processes, TrainingConfig
@@ -106,7 +106,7 @@ def build_method(name: str, batch_size: int) -> Method:
     schedule = Schedule(epochs=1000, batch_size=batch_size, optimizer=optimizer)
     values = {"name": name, "first": schedule, **METHOD_SETTINGS[name]}
     memory = Memory(MemoryConfig(budget="1images/class"), (SIZE, SIZE, 3), seed=0)
-    world = World((SIZE, SIZE, 3), (NUM_CLASSES,), memory)
+    world = MethodContext((SIZE, SIZE, 3), (NUM_CLASSES,), memory)
     return METHODS[name](METHODS[name].Config.model_validate(values), world)
 
 

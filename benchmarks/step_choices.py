@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from remnant.methods import World
+from remnant.methods import MethodContext
 from remnant.methods.bimae import BiMAE, BiMAEConfig
 from remnant.models.bilateral import BilateralMAE
 from remnant.phases import OptimizerConfig, Schedule
@@ -36,7 +36,7 @@ Choice = Callable[[], AbstractContextManager[object]]
 def build(**settings: object) -> BiMAE:
     schedule = Schedule(epochs=1, batch_size=BATCH, optimizer=OptimizerConfig(name="adam", lr=1e-6))
     config = BiMAEConfig.model_validate({"first": schedule, **settings})
-    method = BiMAE(config, World(SHAPE, (NUM_CLASSES,), None))
+    method = BiMAE(config, MethodContext(SHAPE, (NUM_CLASSES,), None))
     method.network.classifier.grow(NUM_CLASSES)
     return method
 

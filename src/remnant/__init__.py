@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from remnant._version import __version__
 from remnant.errors import InputError
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from remnant.learner import Learner as Learner
     from remnant.runs.python_api import run as run
 
-__all__ = ["InputError", "Learner", "__version__", "run"]
+__all__ = ["InputError", "Learner", "__version__", "register", "run"]
+
+ThingT = TypeVar("ThingT")
 
 
 def __getattr__(name: str) -> Any:
@@ -25,6 +27,28 @@ def __getattr__(name: str) -> Any:
 
         return Learner
     raise AttributeError(f"module 'remnant' has no attribute {name!r}")
+
+
+def register(thing: ThingT) -> ThingT:
+    """Add a method, codec, data set or preset to those that remnant knows; also a decorator.
+
+    It is then known by its name in this process: in configs, in `run` and to `Learner`. A package
+    that names it as an entry point (`remnant.methods`, `remnant.codecs`, `remnant.datasets` or
+    `remnant.recipes`) makes it known to every process, and to the command line.
+
+    Raises:
+        InputError: It is none of these, or its name is taken.
+    """
+    from remnant import data, memory, methods, recipes
+    from remnant.registry import Registry
+
+    parts = (methods, memory, data, recipes)
+    tables = [one for part in parts for one in vars(part).values() if isinstance(one, Registry)]
+    refusals = [table.refusal(thing) for table in tables]
+    for table, refusal in zip(tables, refusals, strict=True):
+        if not refusal:
+            return table.register(thing)
+    raise InputError(f"{thing!r} cannot be registered: {' '.join(refusals)}")
 
 
 def __dir__() -> list[str]:

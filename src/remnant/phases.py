@@ -101,7 +101,6 @@ class Player:
     differentiates inside; projection is `on_gradients`, called between backward and step.
     """
 
-    name: str
     parameters: Sequence[nn.Parameter]
     loss: Callable[[Batch], Terms]
     optimizer: OptimizerConfig

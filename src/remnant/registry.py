@@ -52,6 +52,14 @@ class Registry(MutableMapping[str, ThingT], Generic[ThingT]):
             raise InputError(f"there is already a {self.kind} named {name!r}. Choose another name.")
         return thing
 
+    def refusal(self, thing: object) -> str:
+        """Why a thing is not of this kind, as a sentence; empty if it is."""
+        try:
+            self._check(thing)  # pyright: ignore[reportArgumentType]
+        except InputError as error:
+            return str(error)
+        return ""
+
     def find(self, name: object, setting: str) -> ThingT:
         """The thing of this name.
 

@@ -12,7 +12,7 @@ from remnant.bench.live_memory import LiveMemory, peak_bytes
 from remnant.bench.overhead import Clock, overhead_fraction
 from remnant.bench.stopwatch import measure
 from remnant.memory import CODECS
-from remnant.methods.base import World
+from remnant.methods.base import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 from remnant.planning.flops import count_flops, train_flops
 from remnant.terminal.tables import bench_lines
@@ -51,7 +51,7 @@ def test_the_paper_step_is_within_its_arithmetic() -> None:
     config = BiMAEConfig.model_validate(
         {"network": BilateralConfig(), "first": make_method().config.first}
     )
-    method = BiMAE(config, World((32, 32, 3), (10,), None))
+    method = BiMAE(config, MethodContext((32, 32, 3), (10,), None))
     method.network.classifier.grow(10)
     assert 3.38e9 < train_flops(method, (32, 32, 3), num_classes=10) <= 3.45e9
 
@@ -99,7 +99,7 @@ def test_overhead_is_a_fraction_measured_over_real_steps(tmp_path: Path) -> None
             "first": make_method().config.first,
         }
     )
-    method = BiMAE(config, World((32, 32, 3), (10,), None))
+    method = BiMAE(config, MethodContext((32, 32, 3), (10,), None))
     method.network.classifier.grow(10)
     before = method.network.classifier.weight.detach().clone()
     config = TrainingConfig(accelerator="cpu", threads=1)

@@ -14,7 +14,7 @@ from remnant.data.stream import TaskStream
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
-from remnant.methods.base import World
+from remnant.methods.base import MethodContext
 from remnant.methods.bic import BiC, BiCConfig, validation_ranks
 from remnant.phases import Phase
 from remnant.training.trainer import Trainer
@@ -35,7 +35,7 @@ def make_bic(budget: str, codec: Any = "raw", shape: tuple[int, int, int] = SHAP
     config = BiCConfig.model_validate({"first": SCHEDULE, "backbone": {"name": "resnet8"}})
     memory = MemoryConfig.model_validate({"budget": budget, "codec": codec})
     torch.manual_seed(5)
-    return BiC(config, World(shape, (2, 2, 2), Memory(memory, shape, seed=3)))
+    return BiC(config, MethodContext(shape, (2, 2, 2), Memory(memory, shape, seed=3)))
 
 
 def test_the_defaults_are_those_of_the_paper() -> None:

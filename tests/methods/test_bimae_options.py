@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from remnant.errors import InputError
 from remnant.memory import Candidate, Memory, MemoryConfig, PatchesConfig, RawConfig
-from remnant.methods.base import World
+from remnant.methods.base import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 from remnant.phases import Phase
 from tests.support.small_bimae import (
@@ -344,7 +344,7 @@ def test_completions_alone_may_show_more_than_was_stored() -> None:
 def test_a_patch_size_that_does_not_divide_the_image_is_refused() -> None:
     config = BiMAEConfig(first=SHORT, network=NETWORK)
     with pytest.raises(InputError, match=r"method\.network: patch_size must divide .* got 4"):
-        BiMAE(config, World((18, 16, 3), (2,), None))
+        BiMAE(config, MethodContext((18, 16, 3), (2,), None))
 
 
 @pytest.mark.parametrize(

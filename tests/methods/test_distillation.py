@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from remnant.methods.distillation import DistillationConfig, distill, make_teacher
+from remnant.methods.distillation import DistillationConfig, distill
+from remnant.methods.teacher import make_teacher
 from tests.support.small_residual import slow_distillation
 
 SCORES = torch.tensor([[1.0, 2.0, -1.0, 9.0], [0.5, 0.0, 3.0, -9.0]])

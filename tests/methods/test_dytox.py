@@ -9,7 +9,7 @@ from torch import Tensor
 
 from remnant.errors import InputError
 from remnant.memory import Memory, MemoryConfig
-from remnant.methods.base import World
+from remnant.methods.base import MethodContext
 from remnant.methods.dytox import DyTox, DyToxConfig, draw_share
 from remnant.phases import Batch
 from remnant.training.trainer import Trainer
@@ -30,7 +30,7 @@ def make_dytox(*, codec: Any = "raw", **options: Any) -> DyTox:
     memory = MemoryConfig.model_validate({"budget": "3images/class", "codec": codec})
     torch.manual_seed(5)
     config = DyToxConfig.model_validate(settings)
-    return DyTox(config, World(SHAPE, (2, 2), Memory(memory, SHAPE, seed=3)))
+    return DyTox(config, MethodContext(SHAPE, (2, 2), Memory(memory, SHAPE, seed=3)))
 
 
 def shake(method: DyTox) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from remnant.methods.growing import equal_classes
+from remnant.methods.expansion import equal_classes
 from remnant.phases import Phase
 from remnant.randomness import generator
 from tests.support.small_bimae import batches_of, make_batch, make_task, make_trainer, noise_set

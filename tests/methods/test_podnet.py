@@ -8,7 +8,7 @@ import torch
 
 from remnant.errors import InputError
 from remnant.losses import direction_loss, nca_loss, pod_spatial_loss
-from remnant.methods.base import World
+from remnant.methods.base import MethodContext
 from remnant.methods.podnet import PODNet, PODNetConfig, cluster_centres, distilled_maps
 from remnant.models.resnet import resnet18, resnet_cifar
 from tests.support.small_bimae import SHAPE, make_batch, make_task, make_trainer
@@ -76,8 +76,8 @@ def test_four_maps_are_distilled_of_the_published_networks() -> None:
 def test_the_hinge_of_the_paper_is_refused_where_it_would_learn_nothing() -> None:
     config = PODNetConfig.model_validate({"first": SCHEDULE, "nca": "paper", **SIGNED})
     with pytest.raises(InputError, match="first task must bring 3 classes, but brings 2"):
-        PODNet(config, World(SHAPE, (2, 2), None))
-    PODNet(config, World(SHAPE, (3, 2), None))
+        PODNet(config, MethodContext(SHAPE, (2, 2), None))
+    PODNet(config, MethodContext(SHAPE, (3, 2), None))
 
 
 # ----------------------------------------------------------------------------------------- clusters

@@ -5,7 +5,7 @@ import torch
 
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
-from remnant.methods.base import World
+from remnant.methods.base import MethodContext
 from tests.support.pixel_method import Pixels, PixelsConfig, schedule
 from tests.support.small_bimae import make_trainer
 from tests.support.worlds import filled_images
@@ -17,7 +17,7 @@ def remember(config: MemoryConfig, tasks: list[list[int]]) -> Memory:
     """The memory after tasks with so many images of each class."""
     memory = Memory(config, SHAPE, seed=0)
     sizes = tuple(len(task) for task in tasks)
-    method = Pixels(PixelsConfig(first=schedule()), World(SHAPE, sizes, memory))
+    method = Pixels(PixelsConfig(first=schedule()), MethodContext(SHAPE, sizes, memory))
     for index, counts in enumerate(tasks):
         first = sum(sizes[:index])
         labels = torch.arange(first, first + len(counts)).repeat_interleave(torch.tensor(counts))

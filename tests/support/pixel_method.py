@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from remnant.methods.base import Method, MethodConfig, World
+from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.models.classifier import LinearClassifier
 from remnant.phases import Batch, OptimizerConfig, Schedule, Terms
 
@@ -19,9 +19,9 @@ class PixelsConfig(MethodConfig):
 class Pixels(Method[PixelsConfig]):
     Config = PixelsConfig
 
-    def __init__(self, config: PixelsConfig, world: World) -> None:
-        super().__init__(config, world)
-        height, width, channels = world.image_shape
+    def __init__(self, config: PixelsConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        height, width, channels = context.image_shape
         self.backbone = nn.Flatten()
         self.classifier = LinearClassifier(height * width * channels)
 
@@ -42,7 +42,8 @@ def schedule(
 def make_pixels(num_classes: int = 4, size: int = 16, first: Schedule | None = None) -> Pixels:
     """The method as it stands in its first task."""
     method = Pixels(
-        PixelsConfig(first=first or schedule()), World((size, size, 3), (num_classes,), None)
+        PixelsConfig(first=first or schedule()),
+        MethodContext((size, size, 3), (num_classes,), None),
     )
     method.classifier.grow(num_classes)
     return method

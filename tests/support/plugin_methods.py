@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch.nn import functional as F
 
-from remnant.methods import Method, MethodConfig, World
+from remnant.methods import Method, MethodConfig, MethodContext
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.models.classifier import LinearClassifier
 from remnant.phases import Batch, Terms
@@ -37,7 +37,7 @@ class WithBackboneConfig(MethodConfig):
 class WithBackbone(Method[WithBackboneConfig]):
     Config = WithBackboneConfig
 
-    def __init__(self, config: WithBackboneConfig, world: World) -> None:
+    def __init__(self, config: WithBackboneConfig, world: MethodContext) -> None:
         super().__init__(config, world)
         self.backbone = build_backbone(config.backbone, world.image_shape[2])
         self.classifier = LinearClassifier(self.backbone.width)

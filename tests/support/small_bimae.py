@@ -11,7 +11,7 @@ from torch import Tensor
 
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig, PatchesConfig, RawConfig
-from remnant.methods.base import World
+from remnant.methods.base import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 from remnant.phases import Batch, OptimizerConfig, Phase, Schedule, StepReport
 from remnant.randomness import generator
@@ -42,7 +42,7 @@ def make_method(
     """With `num_classes`, the method stands in its first task and has weights that matter."""
     config = BiMAEConfig.model_validate({"network": NETWORK, "first": SHORT, **options})
     memory = Memory(MemoryConfig(budget=budget, codec=codec), SHAPE, seed=3)
-    method = BiMAE(config, World(SHAPE, (2, 2), memory))
+    method = BiMAE(config, MethodContext(SHAPE, (2, 2), memory))
     if num_classes:
         method.network.classifier.grow(num_classes)
         shake(method)

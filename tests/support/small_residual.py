@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from remnant.memory import Memory, MemoryConfig
-from remnant.methods import METHODS, Method, World
+from remnant.methods import METHODS, Method, MethodContext
 from remnant.training.trainer import Trainer
 from tests.support.small_bimae import SHAPE, Log, make_task
 
@@ -26,7 +26,7 @@ def make_residual(name: str, *, codec: Any = "raw", **options: Any) -> Any:
         memory = Memory(config, SHAPE, seed=3)
     torch.manual_seed(5)
     return METHODS[name](
-        METHODS[name].Config.model_validate(settings), World(SHAPE, (2, 2), memory)
+        METHODS[name].Config.model_validate(settings), MethodContext(SHAPE, (2, 2), memory)
     )
 
 

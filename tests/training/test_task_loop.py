@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from remnant.archives import archive_digest
 from remnant.data import Dataset
 from remnant.errors import InputError
-from remnant.memory import Memory, MemoryConfig
+from remnant.memory import Keeps, Memory, MemoryConfig
 from remnant.memory.codecs.webp import WebpConfig
-from remnant.methods import METHODS, Method, MethodConfig, build_method
+from remnant.methods import METHODS, Method, MethodConfig, build_method, kept_bytes
 from remnant.phases import StepReport
 from remnant.settings import Settings
 from remnant.training.batches import Look
@@ -127,6 +130,51 @@ def test_without_a_memory_there_are_weights_alone() -> None:
     assert words is None
     assert all(name.startswith("model/") for name in arrays)
     load_standing_state(method, arrays, words, "here")
+
+
+class Labels:
+    """A store that is neither a memory nor parameters."""
+
+    name = "labels"
+
+    def __init__(self, numbers: list[int], source: str) -> None:
+        self.numbers, self.source = np.array(numbers), source
+
+    @property
+    def nbytes(self) -> int:
+        return self.numbers.nbytes
+
+    def ledger(self) -> dict[str, Any]:
+        return {"numbers": self.nbytes}
+
+    def state_arrays(self) -> tuple[dict[str, np.ndarray], Any]:
+        return {"numbers": self.numbers}, {"source": self.source}
+
+    def load_arrays(self, arrays: Mapping[str, np.ndarray], metadata: Any, source: str) -> None:
+        self.numbers, self.source = arrays["numbers"], metadata["source"]
+
+    def digest(self) -> str:
+        return archive_digest({}, self.state_arrays()[0])
+
+
+class Labelled(Pixels):
+    labels = Labels([], "")
+
+    def kept(self) -> list[Keeps]:
+        return [*super().kept(), self.labels]
+
+
+def test_a_store_of_a_method_is_taken_up_like_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "pixels", Labelled)
+    method, other = (build_method(Plan(), SHAPE, [2]) for _ in range(2))
+    method.labels = Labels([3, 1, 4], "a friend")
+    other.labels = Labels([], "")
+    arrays, metadata = standing_state(method)
+    assert {name.partition("/")[0] for name in arrays} == {"model", "memory", "labels"}
+    load_standing_state(other, arrays, metadata, "here")
+    assert other.labels.numbers.tolist() == [3, 1, 4]
+    assert other.labels.source == "a friend"
+    assert kept_bytes(other)["labels"] == 3 * 8
 
 
 def test_first_weights_are_a_function_of_the_seed() -> None:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from remnant.images import ArrayImages, ImageSet, Task
-from remnant.methods.base import Method, World
+from remnant.methods.base import Method, MethodContext
 from remnant.phases import Batch, OptimizerConfig, Phase, Player, StepReport, Terms
 from remnant.training.batches import Look
 from remnant.training.network_state import Arrays
@@ -57,8 +57,8 @@ class Log:
         self.reports.append(report)
 
 
-def player(name: str, parameters: list[nn.Parameter], loss: Callable[[Batch], Terms]) -> Player:
-    return Player(name, parameters, loss, OptimizerConfig(lr=0.001, momentum=0))
+def player(parameters: list[nn.Parameter], loss: Callable[[Batch], Terms]) -> Player:
+    return Player(parameters, loss, OptimizerConfig(lr=0.001, momentum=0))
 
 
 # ------------------------------------------------------------------------------- the ordinary case
@@ -147,8 +147,8 @@ def test_two_players_alternate_and_each_moves_its_own_parameters_alone() -> None
             assert torch.equal(before["bias"], bias) == bool(step % 3)
             before.update(weight=weight.detach().clone(), bias=bias.detach().clone())
 
-    critic = replace(player("critic", [weight], loss("critic")), every=2)
-    maker = replace(player("maker", [bias], loss("maker")), every=3)
+    critic = replace(player([weight], loss("critic")), every=2)
+    maker = replace(player([bias], loss("maker")), every=3)
     phase = Phase("play", make_set(), schedule(2, 8), (critic, maker))
     make_trainer().fit(method, make_task(phase.data), phase, watchers=(Watch(),))
     expected = [
@@ -191,7 +191,7 @@ def test_a_loss_may_differentiate_inside_for_a_meta_step() -> None:
         (slope,) = torch.autograd.grad(inner, weight, create_graph=True)
         return {"meta": F.cross_entropy(F.linear(flat, weight - 0.01 * slope), batch.labels)}
 
-    meta = player("meta", [weight], meta_loss)
+    meta = player([weight], meta_loss)
     reports = fit(method, Phase("meta", make_set(), schedule(4, 32), (meta,)))
     assert reports[-1].terms["meta"] < reports[0].terms["meta"]
 
@@ -204,7 +204,7 @@ def test_stored_pixels_can_be_optimised_as_a_parameter() -> None:
     def loss(batch: Batch) -> Terms:
         return {"fit": F.cross_entropy(method.predict(method.pixels), torch.arange(4))}
 
-    phase = Phase("pixels", make_set(), schedule(5, 8), (player("p", [method.pixels], loss),))
+    phase = Phase("pixels", make_set(), schedule(5, 8), (player([method.pixels], loss),))
     reports = fit(method, phase)
     assert reports[-1].loss < reports[0].loss
     assert bool((method.pixels != 0).any())
@@ -215,7 +215,7 @@ def test_after_step_runs_after_the_weights_moved() -> None:
     method = make_pixels()
     weight = method.classifier.weight
     seen: list[torch.Tensor] = []
-    one = player("all", [weight], method.loss)
+    one = player([weight], method.loss)
     one = replace(one, after_step=lambda: seen.append(weight.detach().clone()))
     before = weight.detach().clone()
     fit(method, Phase("train", make_set(), schedule(1, 32), (one,)))
@@ -233,7 +233,7 @@ class WithNorm(Pixels):
     holds_still = False
 
     def __init__(self) -> None:
-        super().__init__(make_pixels().config, World((16, 16, 3), (4,), None))
+        super().__init__(make_pixels().config, MethodContext((16, 16, 3), (4,), None))
         self.norm = nn.BatchNorm2d(3)
         self.classifier.grow(4)
 

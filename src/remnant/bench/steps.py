@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from remnant.bench.literal import literal_loss
 from remnant.bench.stopwatch import Work
-from remnant.methods import World
+from remnant.methods import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 from remnant.models.resnet import ResNet
 from remnant.phases import OptimizerConfig, Schedule
@@ -29,7 +29,7 @@ def build_bimae(network: BilateralConfig) -> BiMAE:
     """Bilateral MAE in its first task."""
     schedule = Schedule(epochs=1, batch_size=BATCH, optimizer=_ADAM)
     config = BiMAEConfig(network=network, first=schedule)
-    method = BiMAE(config, World(SHAPE, (NUM_CLASSES,), None))
+    method = BiMAE(config, MethodContext(SHAPE, (NUM_CLASSES,), None))
     method.network.classifier.grow(NUM_CLASSES)
     return method
 

@@ -72,7 +72,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         settings_: What the first update fixed: image size, mean, std, method, memory, augment.
         image_size_: Side of the images that the network sees, in pixels.
         memory_: The exemplars, or None for a method that keeps none.
-        method_: The network, with `predict`, `features` and `complete_memory`.
+        method_: The network, with `predict` and `features`.
         state_: All of these together, as a store holds them.
     """
 

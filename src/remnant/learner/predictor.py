@@ -20,6 +20,7 @@ from remnant.images import ImageSet
 from remnant.learner.defaults import choose_training
 from remnant.learner.inputs import Label, RawInputs, gather, read
 from remnant.learner.learner_state import LearnerParameters, LearnerState
+from remnant.methods import replayed_memory
 from remnant.training.batches import Look
 from remnant.training.processes import Processes
 from remnant.training.reader import ViewReader
@@ -97,7 +98,7 @@ class Predictor:
         """The exemplars of all classes, as stored and completed, which may take seconds."""
         method = self.state.method
         assert method.memory is not None, "only a method with a memory has exemplars"
-        stored, completed = method.memory.images(), method.complete_memory(self._reader)
+        stored, completed = method.memory.images(), replayed_memory(method, self._reader)
         assert stored is not None, "only asked for a class that has exemplars"
         assert completed is not None, "what is stored can be completed"
         return stored, completed

@@ -17,6 +17,7 @@ from remnant.memory.codecs import (
     build_codec,
     partial_choices,
 )
+from remnant.memory.keeps import Keeps, KeptTensors
 from remnant.memory.memory import Memory
 from remnant.memory.selection import herding, random_ranks, select
 
@@ -27,6 +28,8 @@ __all__ = [
     "Codec",
     "CodecConfig",
     "Exemplar",
+    "Keeps",
+    "KeptTensors",
     "Memory",
     "MemoryConfig",
     "PartialCodec",

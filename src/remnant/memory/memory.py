@@ -44,6 +44,8 @@ class Memory:
         InputError: The budget cannot hold one exemplar, or the codec does not suit the images.
     """
 
+    name = "memory"  # among what a method keeps: see `Keeps`
+
     def __init__(
         self,
         config: MemoryConfig,
@@ -278,6 +280,10 @@ class Memory:
             )
         memory._commit(classes, header.num_seen_classes)
         return memory
+
+    def load_arrays(self, arrays: Arrays, metadata: Any, source: str) -> None:
+        """Become the memory that `from_arrays` makes; raises what it raises."""
+        vars(self).update(vars(Memory.from_arrays(arrays, metadata, source)))
 
     def digest(self) -> str:
         """SHA-256 of everything stored; equal to that of the saved file."""

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from remnant.methods.base import METHODS, Method, MethodConfig, World, build_method
+from remnant.methods.base import (
+    METHODS,
+    Draws,
+    Method,
+    MethodConfig,
+    MethodContext,
+    build_method,
+    kept_bytes,
+    replayed_memory,
+)
 from remnant.methods.bic import BiC
 from remnant.methods.bimae import BiMAE
 from remnant.methods.dytox import DyTox
@@ -38,4 +47,13 @@ for _method in (
 ):
     METHODS.register(_method)
 
-__all__ = ["METHODS", "Method", "MethodConfig", "World", "build_method"]
+__all__ = [
+    "METHODS",
+    "Draws",
+    "Method",
+    "MethodConfig",
+    "MethodContext",
+    "build_method",
+    "kept_bytes",
+    "replayed_memory",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from remnant.models.classifier import LinearClassifier
 from remnant.models.resnet import ResNet, resnet18, resnet_cifar
 from remnant.settings import Settings
 
@@ -27,3 +28,11 @@ def build_backbone(config: BackboneConfig, num_channels: int) -> ResNet:
         return resnet18(config.stem, num_channels, config.has_last_relu)
     depth = int(config.name.removeprefix("resnet"))
     return resnet_cifar(depth, config.shortcut, num_channels, config.has_last_relu)
+
+
+def build_linear_network(
+    config: BackboneConfig, num_channels: int
+) -> tuple[ResNet, LinearClassifier]:
+    """A backbone, and a linear classifier of its features that has no class yet."""
+    backbone = build_backbone(config, num_channels)
+    return backbone, LinearClassifier(backbone.width)

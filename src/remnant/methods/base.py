@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.memory import Candidate, Memory, MemoryConfig, select
+from remnant.memory.keeps import Keeps, KeptTensors
 from remnant.models.classifier import LinearClassifier
 from remnant.phases import Batch, Phase, Player, Reader, Schedule, Terms
 from remnant.randomness import derive_seed
@@ -21,7 +22,7 @@ from remnant.settings import Settings
 
 
 class MethodConfig(Settings):
-    """What every method can be told; each method adds its own."""
+    """The settings of every method; each method adds its own."""
 
     name: Any  # each method narrows it to its own name
     first: Schedule  # of the first task
@@ -37,12 +38,16 @@ class MethodConfig(Settings):
 
 
 @dataclass(frozen=True)
-class World:
-    """What a method may know of its surroundings when it is built."""
+class MethodContext:
+    """What a method may know of the run when it is built."""
 
     image_shape: tuple[int, int, int]  # height, width, channels
-    task_sizes: tuple[int, ...]
+    task_sizes: tuple[int, ...]  # new classes of each task
     memory: Memory | None
+
+    @property
+    def num_channels(self) -> int:
+        return self.image_shape[2]
 
 
 ConfigT = TypeVar("ConfigT", bound=MethodConfig)
@@ -52,9 +57,9 @@ class Method(nn.Module, Generic[ConfigT]):
     """A learner of one task after the other: six verbs, all but `loss` with a default.
 
     The default network is `self.backbone` (views -> features) under `self.classifier` (features ->
-    scores, with `grow`). Tensors that must survive from one task to the next are parameters or
-    buffers; a teacher is made anew by `begin_task`, which is repeated on resume, and so is the
-    code between two phases: both must give the same result for the same weights and memory.
+    scores, with `grow`). Tensors that must outlive a task are parameters or buffers. `begin_task`
+    and the code between two phases are repeated on resume: both must give the same result for the
+    same weights and memory.
     """
 
     uses_memory: ClassVar[bool] = True
@@ -64,15 +69,15 @@ class Method(nn.Module, Generic[ConfigT]):
     backbone: nn.Module
     classifier: LinearClassifier
 
-    def __init__(self, config: ConfigT, world: World) -> None:
+    def __init__(self, config: ConfigT, context: MethodContext) -> None:
         super().__init__()
         self.config = config
-        self.memory = world.memory
+        self.memory = context.memory
 
     # ------------------------------------------------------------------------------- the six verbs
 
     def begin_task(self, task: Task, reader: Reader) -> None:
-        """Get ready: grow, snapshot, freeze, imprint."""
+        """Get ready: grow, copy a teacher, freeze, imprint."""
         self.grow(task)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
@@ -92,10 +97,21 @@ class Method(nn.Module, Generic[ConfigT]):
         return self.backbone(views)
 
     def end_task(self, task: Task, reader: Reader) -> None:
-        """Take leave of the task's data: refill the memory."""
+        """Finish the task while its data are there: refill the memory."""
         self.remember(task, reader)
 
-    # ----------------------------------------------------------------------- what verbs are made of
+    # ------------------------------------------------------------------- what is carried to a task
+
+    def kept(self) -> list[Keeps]:
+        """What is carried from task to task beside the network; extend the list of the parent.
+
+        The *network* is every parameter and buffer that `predict` needs. Kept beside it is
+        whatever else outlives a task: the memory; tensors that only later losses use, such as
+        Fisher information, old weights or stored scores; a network that predicts nothing, such as
+        a generator, or a second copy of one that does. A teacher made by `begin_task` from the
+        network is not kept, since nothing is stored for it; see `remnant.methods.teacher`.
+        """
+        return [] if self.memory is None else [self.memory]
 
     def grow(self, task: Task) -> None:
         """Add the parameters that `task` brings: shapes only, no data.
@@ -104,6 +120,8 @@ class Method(nn.Module, Generic[ConfigT]):
         """
         if task.num_new_classes > 0:
             self.classifier.grow(task.num_new_classes)
+
+    # ----------------------------------------------------------------------- what verbs are made of
 
     def phase(
         self,
@@ -119,7 +137,6 @@ class Method(nn.Module, Generic[ConfigT]):
         """A phase with one player, by default all parameters on `self.loss`."""
         moved = self.parameters() if parameters is None else parameters
         player = Player(
-            name="all",
             parameters=list(moved),
             loss=self.loss if loss is None else loss,
             optimizer=schedule.optimizer,
@@ -130,24 +147,6 @@ class Method(nn.Module, Generic[ConfigT]):
     def replay(self) -> ImageSet | None:
         """The memory, decoded, with hidden pixels in the mean colour; None when it is empty."""
         return None if self.memory is None else self.memory.images()
-
-    @property
-    def working_bytes(self) -> int:
-        """What replaying the memory takes beside it during a task; not in the budget."""
-        return 0
-
-    def complete_memory(self, reader: Reader) -> ImageSet | None:
-        """The memory as it is replayed: exemplars known in part made whole, where a method can."""
-        return self.replay()
-
-    def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor] | None:
-        """Pictures of how images uint8 [n, H, W, C] look to a network that draws, else None.
-
-        "visible", "both", "main", "detail": what is seen of an image, and its reconstruction by
-        both branches and by each alone. "coarse", "fine", "difference", "high": one example of
-        what the detail branch learns. All uint8 [n, H, W, C]; a method may leave some out.
-        """
-        return None
 
     def remember(self, task: Task, reader: Reader) -> None:
         """Fill the memory with the new classes; the old ones give way as far as they must.
@@ -185,14 +184,82 @@ class Method(nn.Module, Generic[ConfigT]):
         return select(how, features, count, reader.generator("selection", label))
 
 
+def kept_bytes(method: Method[Any]) -> dict[str, int]:
+    """Bytes of everything that a method carries to the next task, by name: "network" and `kept`.
+
+    Every tensor of the state counts once. Buffers that are not saved follow from the config, so
+    they are not carried.
+    """
+    kept = method.kept()
+    state = {id(tensor): tensor for tensor in method.state_dict(keep_vars=True).values()}
+    for one in kept:
+        if isinstance(one, KeptTensors):
+            for name, tensor in one.tensors.items():
+                known = state.pop(id(tensor), None)
+                assert known is not None, f"{one.name}/{name} must be a buffer or parameter, once"
+    total = {"network": sum(tensor.nbytes for tensor in state.values())}
+    for one in kept:
+        assert one.name not in total, f"two things are kept by the name {one.name!r}"
+        total[one.name] = one.nbytes
+    return total
+
+
+# ------------------------------------------------------------------------------ methods that draw
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """A method whose network draws images, and so completes exemplars that are known in part."""
+
+    @property
+    def working_bytes(self) -> int:
+        """Bytes of the completed exemplars during a task, beside the budget."""
+        ...
+
+    def complete_memory(self, reader: Reader) -> ImageSet | None:
+        """The memory with every exemplar whole; None when it is empty."""
+        ...
+
+    def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor] | None:
+        """How images uint8 [n, H, W, C] look to the network; None if it does not learn to draw.
+
+        "visible", "both", "main", "detail": what is seen of an image, and its reconstruction by
+        both branches and by each alone. "coarse", "fine", "difference", "high": one example of
+        what the detail branch learns. All uint8 [n, H, W, C]; a method may leave some out.
+        """
+        ...
+
+
+def replayed_memory(method: Method[Any], reader: Reader) -> ImageSet | None:
+    """The memory as it is replayed: completed by a method that draws."""
+    return method.complete_memory(reader) if isinstance(method, Draws) else method.replay()
+
+
 # ---------------------------------------------------------------------------- the methods, by name
 
 
 def _name_of(method: type[Method[Any]]) -> str:
-    return method.Config.model_fields["name"].default
+    name = method.Config.model_fields["name"].default
+    if not isinstance(name, str):
+        raise InputError(
+            f"{method.Config.__name__} must give its method a name; it gives none. Write "
+            'name: Literal["..."] = "...".'
+        )
+    return name
 
 
-METHODS: Registry[type[Method[Any]]] = Registry("method", "remnant.methods", name_of=_name_of)
+def _check_kind(method: object) -> None:
+    is_method = isinstance(method, type) and issubclass(method, Method)
+    if not is_method or not issubclass(getattr(method, "Config", object), MethodConfig):
+        raise InputError(
+            "a method must be a subclass of remnant.methods.Method whose Config is a subclass of "
+            f"MethodConfig; got {method!r}."
+        )
+
+
+METHODS: Registry[type[Method[Any]]] = Registry(
+    "method", "remnant.methods", name_of=_name_of, check=_check_kind
+)
 
 
 class MethodPlan(Protocol):
@@ -217,25 +284,5 @@ def build_method(
         seed = derive_seed(plan.seed, "memory")
         memory = Memory(plan.memory, image_shape, seed, num_classes=sum(task_sizes))
     torch.manual_seed(derive_seed(plan.seed, "weights"))
-    return METHODS[plan.method.name](plan.method, World(image_shape, tuple(task_sizes), memory))
-
-
-# ---------------------------------------------------------------------------------------- teachers
-
-NetworkT = TypeVar("NetworkT", bound=nn.Module)
-
-
-class Frozen(Generic[NetworkT]):
-    """A network that no optimiser, checkpoint or mode switch sees: a teacher."""
-
-    def __init__(self, network: NetworkT) -> None:
-        self.network: NetworkT = copy.deepcopy(network).eval().requires_grad_(False)
-
-    @torch.no_grad()
-    def __call__(self, *inputs: Tensor) -> Tensor:
-        return self.network(*inputs)
-
-
-def frozen_copy(network: NetworkT) -> Frozen[NetworkT]:
-    """The network as it is now, for ever."""
-    return Frozen(network)
+    context = MethodContext(image_shape, tuple(task_sizes), memory)
+    return METHODS[plan.method.name](plan.method, context)

@@ -26,10 +26,10 @@ from torch.nn import functional as F
 
 from remnant.errors import InputError
 from remnant.images import ArrayImages, ImageSet, Task
-from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
+from remnant.methods.backbones import BackboneConfig, build_linear_network
+from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.distillation import DistillationConfig, distill
-from remnant.models.classifier import LinearClassifier
+from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.models.correction import BiasCorrection
 from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 
@@ -56,16 +56,14 @@ class BiCConfig(MethodConfig):
 class BiC(Method[BiCConfig]):
     Config = BiCConfig
 
-    def __init__(self, config: BiCConfig, world: World) -> None:
-        super().__init__(config, world)
-        backbone = build_backbone(config.backbone, world.image_shape[2])
-        self.backbone = backbone
-        self.classifier = LinearClassifier(backbone.width)
+    def __init__(self, config: BiCConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
         self.correction = BiasCorrection()
         self.teacher: Frozen[nn.Sequential] | None = None
         self.aside: dict[int, Tensor] = {}  # of each new class, positions among its images
         self.validation_scores = torch.empty(0)  # [N, K], uncorrected, while stage 2 lasts
-        self._check_memory(sum(world.task_sizes))
+        self._check_memory(sum(context.task_sizes))
 
     def _check_memory(self, num_classes: int) -> None:
         """There must be room for two exemplars of every class; known late where sizes vary."""
@@ -175,8 +173,8 @@ class BiC(Method[BiCConfig]):
         capacity = None if self.memory is None else self.memory.capacity(num_sharing)
         count = len(images) if capacity is None else min(capacity, len(images))
         num_aside = int(validation_ranks(count, self.config.validation_ratio).sum())
-        chance = reader.generator("validation", label)
-        return torch.randperm(len(images), generator=chance)[:num_aside]
+        rng = reader.generator("validation", label)
+        return torch.randperm(len(images), generator=rng)[:num_aside]
 
     def _split(self, num_images: int, label: int) -> tuple[Tensor, Tensor]:
         """Positions of a new class's images for training and for validation."""

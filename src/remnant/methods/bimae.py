@@ -25,8 +25,11 @@ from torch.nn import functional as F
 from remnant.errors import InputError
 from remnant.images import ArrayImages, ImageSet, Task, count_visible, patches_to_pixels
 from remnant.losses import detail_loss, distillation_loss, reconstruction_loss
-from remnant.memory import Memory, partial_choices
-from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
+from remnant.memory import Memory
+from remnant.memory.keeps import Keeps, KeptTensors
+from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.partial_exemplars import require_patches
+from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.models.bilateral import BilateralMAE
 from remnant.models.classifier import align_new_rows
 from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
@@ -86,19 +89,19 @@ class BiMAE(Method[BiMAEConfig]):
     takes_known_classes: ClassVar[bool] = True
     has_one_row_per_class: ClassVar[bool] = True
 
-    def __init__(self, config: BiMAEConfig, world: World) -> None:
-        super().__init__(config, world)
+    def __init__(self, config: BiMAEConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
         network = config.network
         try:
             self.network = BilateralMAE(
-                image_shape=world.image_shape,
+                image_shape=context.image_shape,
                 has_detail_branch=config.has_detail_branch,
                 **network.model_dump(),
             )
         except ValueError as error:
             raise InputError(f"method.network: {error}") from None
         self._check_ratios()
-        self._check_memory(world.memory)
+        self._check_memory(context.memory)
         self.teacher: Frozen[BilateralMAE] | None = None
         self.completed: ImageSet | None = None  # the memory as it is replayed in this task
 
@@ -112,14 +115,13 @@ class BiMAE(Method[BiMAEConfig]):
                 )
 
     def _check_memory(self, memory: Memory | None) -> None:
-        config, codec = self.config, None if memory is None else memory.codec
-        if codec is None or not codec.is_partial:
-            if config.exact_view_ratio > 0 or not config.generate_replay:
-                raise InputError(
-                    "method.exact_view_ratio and method.generate_replay are about exemplars that "
-                    f"are known in part. Set {partial_choices()}, or leave both as they are."
-                )
+        config = self.config
+        shows_stored_alone = config.exact_view_ratio > 0 or not config.generate_replay
+        is_partial = memory is not None and memory.codec.is_partial
+        if not is_partial and not shows_stored_alone:
             return
+        needy = "method.exact_view_ratio and method.generate_replay are"
+        codec = require_patches(memory, config.network.patch_size, needy)
         shows_whole = config.unmasked_ratio > 0 or config.balanced_tuning is not None
         if not config.generate_replay and shows_whole:
             raise InputError(
@@ -132,16 +134,10 @@ class BiMAE(Method[BiMAEConfig]):
                 "completing exemplars needs a decoder that learns. Set method.reconstruction to on "
                 "or decoder, or memory.codec to raw."
             )
-        if codec.config.patch_size != self.config.network.patch_size:
-            raise InputError(
-                "memory.codec.patch_size and method.network.patch_size must be equal; got "
-                f"{codec.config.patch_size} and {self.config.network.patch_size}."
-            )
-        shows_stored_alone = self.config.exact_view_ratio > 0 or not self.config.generate_replay
-        if shows_stored_alone and codec.config.mask_ratio > self.config.mask_ratio:
+        if shows_stored_alone and codec.config.mask_ratio > config.mask_ratio:
             raise InputError(
                 "an exact view shows what was stored, so memory.codec.mask_ratio must not exceed "
-                f"method.mask_ratio; got {codec.config.mask_ratio} and {self.config.mask_ratio}."
+                f"method.mask_ratio; got {codec.config.mask_ratio} and {config.mask_ratio}."
             )
 
     # -------------------------------------------------------------------------------- the six verbs
@@ -160,7 +156,7 @@ class BiMAE(Method[BiMAEConfig]):
         schedule = self.config.schedule(task)
         every = self.config.refresh_every_epochs or schedule.epochs
         if self.completed is None:
-            every = schedule.epochs  # nothing to refresh: the optimiser need not start afresh
+            every = schedule.epochs  # nothing to refresh: one phase, one optimiser
         for first in range(0, schedule.epochs, every):
             if first > 0:
                 self.completed = self.complete_memory(reader)
@@ -200,6 +196,10 @@ class BiMAE(Method[BiMAEConfig]):
 
     def features(self, views: Tensor) -> Tensor:
         return self.network.features(views)
+
+    def kept(self) -> list[Keeps]:
+        """The decoder beside the memory: it completes exemplars, but predicts nothing."""
+        return [*super().kept(), KeptTensors.of("decoder", self.network.decoder)]
 
     # ----------------------------------------------------------------------------------- loss terms
 
@@ -315,12 +315,12 @@ class BiMAE(Method[BiMAEConfig]):
 
     @torch.no_grad()
     def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor] | None:
-        """See `Method.redraw`; the patches seen are the same after every task."""
+        """See `Draws.redraw`; the patches seen are the same after every task."""
         if self.config.reconstruction == "off":
             return None
         network, views = self.network, reader.views(images)
-        chance = reader.generator("pictures")
-        noise = torch.rand(len(images), 3, network.num_patches, generator=chance).to(views.device)
+        rng = reader.generator("pictures")
+        noise = torch.rand(len(images), 3, network.num_patches, generator=rng).to(views.device)
         visible_ids = network.visible_ids(noise[:, 0], self.config.mask_ratio)
         first = network.encode_first(views, visible_ids)
         coarse = network.decode(network.encode_rest(first), visible_ids)

@@ -1,4 +1,4 @@
-"""Knowledge distillation as the methods use it: a teacher, and the conventions of its loss.
+"""Knowledge distillation as the methods use it: the conventions of its loss.
 
 Published systems differ by silent factors, so each is a setting; its comment says who uses what.
 [kd] Hinton et al., 2015. [ucir] Hou et al., CVPR 2019. [bic] Wu et al., CVPR 2019.
@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from remnant.losses import distillation_loss
-from remnant.methods.base import Frozen, frozen_copy
 from remnant.settings import Settings
 
 
@@ -37,8 +36,3 @@ def distill(config: DistillationConfig, scores: Tensor, teacher_scores: Tensor) 
         times_temperature_squared=config.times_temperature_squared,
         mean_over=config.mean_over,
     )
-
-
-def make_teacher(backbone: nn.Module, classifier: nn.Module) -> Frozen[nn.Sequential]:
-    """Views -> scores by the network as it is now: call it before the network grows."""
-    return frozen_copy(nn.Sequential(backbone, classifier))

@@ -33,9 +33,10 @@ from torch.nn import functional as F
 
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
-from remnant.memory import partial_choices
-from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
+from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.distillation import DistillationConfig, distill
+from remnant.methods.partial_exemplars import require_patches
+from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.models.task_transformer import TaskTransformer
 from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 from remnant.settings import Settings
@@ -93,31 +94,21 @@ class DyTox(Method[DyToxConfig]):
     Config = DyToxConfig
     diversity: nn.Sequential | None
 
-    def __init__(self, config: DyToxConfig, world: World) -> None:
-        super().__init__(config, world)
+    def __init__(self, config: DyToxConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
         try:
-            self.network = TaskTransformer(world.image_shape, **config.network.model_dump())
+            self.network = TaskTransformer(context.image_shape, **config.network.model_dump())
         except ValueError as error:
             raise InputError(f"method.network: {error}") from None
-        self.diversity = None  # lives as long as a task
+        self.diversity = None  # between tasks
         self.teacher: Frozen[TaskTransformer] | None = None
         self._check_masked_input()
 
     def _check_masked_input(self) -> None:
         if self.config.masked_input == "mean":
             return
-        codec = None if self.memory is None else self.memory.codec
-        if codec is None or not codec.is_partial:
-            raise InputError(
-                'method.masked_input="tokens" is about exemplars that are known in part. Set '
-                f"{partial_choices()}, or leave it as it is."
-            )
-        if codec.config.patch_size != self.config.network.patch_size:
-            raise InputError(
-                'with method.masked_input="tokens", memory.codec.patch_size and '
-                "method.network.patch_size must be equal; got "
-                f"{codec.config.patch_size} and {self.config.network.patch_size}."
-            )
+        patch_size = self.config.network.patch_size
+        require_patches(self.memory, patch_size, 'method.masked_input="tokens" is')
         if self.config.mixup is not None:
             raise InputError(
                 "images with different patches cannot be mixed. Set method.mixup to none, or "

@@ -9,9 +9,8 @@ from typing import ClassVar, Literal
 
 from torch.nn import functional as F
 
-from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Method, MethodConfig, World
-from remnant.models.classifier import LinearClassifier
+from remnant.methods.backbones import BackboneConfig, build_linear_network
+from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.phases import Batch, Terms
 
 
@@ -25,11 +24,9 @@ class ER(Method[ERConfig]):
     takes_known_classes: ClassVar[bool] = True
     has_one_row_per_class: ClassVar[bool] = True
 
-    def __init__(self, config: ERConfig, world: World) -> None:
-        super().__init__(config, world)
-        backbone = build_backbone(config.backbone, world.image_shape[2])
-        self.backbone = backbone
-        self.classifier = LinearClassifier(backbone.width)
+    def __init__(self, config: ERConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
 
     def loss(self, batch: Batch) -> Terms:
         return {"classify": F.cross_entropy(self.predict(batch.views), batch.labels)}

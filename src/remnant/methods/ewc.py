@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from remnant.images import Task
-from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Method, MethodConfig, World
-from remnant.models.classifier import LinearClassifier
+from remnant.memory.keeps import Keeps, KeptTensors
+from remnant.methods.backbones import BackboneConfig, build_linear_network
+from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 from remnant.settings import Settings
 
@@ -61,11 +61,9 @@ class EWC(Method[EWCConfig]):
     Config = EWCConfig
     uses_memory: ClassVar[bool] = False
 
-    def __init__(self, config: EWCConfig, world: World) -> None:
-        super().__init__(config, world)
-        backbone = build_backbone(config.backbone, world.image_shape[2])
-        self.backbone = backbone
-        self.classifier = LinearClassifier(backbone.width)
+    def __init__(self, config: EWCConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
         self.fisher = TensorPerParameter()  # F, merged over tasks; 0 for new rows: they are free
         self.anchor = TensorPerParameter()  # theta*, the weights after the task before
         self.squares = TensorPerParameter()  # of gradients, while F is estimated
@@ -120,6 +118,16 @@ class EWC(Method[EWCConfig]):
             self.squares[name].zero_()
         self.num_squares.zero_()
 
+    def kept(self) -> list[Keeps]:
+        """Three numbers per parameter; `squares` are needed within a task, yet always there."""
+        squares = self.squares.state_dict(keep_vars=True) | {"count": self.num_squares}
+        return [
+            *super().kept(),
+            KeptTensors.of("fisher", self.fisher),
+            KeptTensors.of("anchor", self.anchor),
+            KeptTensors("squares", squares),
+        ]
+
     # ------------------------------------------------------------------------- penalty and estimate
 
     def covered(self) -> dict[str, nn.Parameter]:
@@ -143,15 +151,15 @@ class EWC(Method[EWCConfig]):
         self.backbone.train(config.has_batch_statistics)
         with still_statistics(self.backbone):
             scores = self.predict(batch.views)  # [B, K]
-        labels, chances = batch.labels, scores.detach().float().softmax(dim=1)
+        labels, probabilities = batch.labels, scores.detach().float().softmax(dim=1)
         if config.labels == "predicted":
             labels = scores.argmax(dim=1)
         elif config.labels == "sampled":
-            labels = (chances.cumsum(dim=1) < batch.draw("label", 1)).sum(dim=1)
+            labels = (probabilities.cumsum(dim=1) < batch.draw("label", 1)).sum(dim=1)
             labels = labels.clamp(max=scores.shape[1] - 1)  # the sum may round to less than 1
         losses = F.cross_entropy(scores, labels, reduction="none")  # [B]
         if config.labels == "weighted":
-            losses = losses * chances.gather(1, labels[:, None])[:, 0].sqrt()
+            losses = losses * probabilities.gather(1, labels[:, None])[:, 0].sqrt()
         return {"estimate": losses.mean()}
 
     def add_squares(self) -> None:

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Method, MethodConfig, World
-from remnant.methods.growing import TUNING, classify, restarting, tune
+from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.expansion import TUNING, classify, restarting, tune
 from remnant.models.expandable_network import ExpandableNetwork
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
@@ -42,9 +42,9 @@ class ExpandableConfig(MethodConfig):
 class Expandable(Method[ExpandableConfig]):
     Config = ExpandableConfig
 
-    def __init__(self, config: ExpandableConfig, world: World) -> None:
-        super().__init__(config, world)
-        build = partial(build_backbone, config.backbone, world.image_shape[2])
+    def __init__(self, config: ExpandableConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        build = partial(build_backbone, config.backbone, context.num_channels)
         self.network = ExpandableNetwork(build)
 
     def grow(self, task: Task) -> None:
@@ -55,15 +55,15 @@ class Expandable(Method[ExpandableConfig]):
         if self.config.start_from == "previous":
             self.network.start_from_previous()
         if task.index > 0:
-            chance = reader.generator("auxiliary", task.index)
-            self.network.add_auxiliary(task.num_new_classes, chance)
+            rng = reader.generator("auxiliary", task.index)
+            self.network.add_auxiliary(task.num_new_classes, rng)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         network, config = self.network, self.config
         schedule, moving = config.schedule(task), network.moving()
         phase = self.phase("train", task.train, schedule, replay=self.replay(), parameters=moving)
-        chance = reader.generator("heads", task.index)
-        yield from restarting(phase, partial(network.restart_heads, chance))
+        rng = reader.generator("heads", task.index)
+        yield from restarting(phase, partial(network.restart_heads, rng))
         network.auxiliary = None
         yield from tune(
             self, network, task, reader, config.balanced_tuning, config.tuning_temperature

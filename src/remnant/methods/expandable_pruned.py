@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Method, MethodConfig, World
-from remnant.methods.growing import TUNING, classify, restarting, tune
+from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.expansion import TUNING, classify, restarting, tune
 from remnant.models.expandable_network import ExpandableNetwork
 from remnant.models.gates import ChannelGates, annealed_scale
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
@@ -64,9 +64,9 @@ class ExpandablePrunedConfig(MethodConfig):
 class ExpandablePruned(Method[ExpandablePrunedConfig]):
     Config = ExpandablePrunedConfig
 
-    def __init__(self, config: ExpandablePrunedConfig, world: World) -> None:
-        super().__init__(config, world)
-        build = partial(build_backbone, config.backbone, world.image_shape[2])
+    def __init__(self, config: ExpandablePrunedConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        build = partial(build_backbone, config.backbone, context.num_channels)
         self.network = ExpandableNetwork(build)
         self.gates: ChannelGates | None = None  # of the newest extractor, until it is cut
         self._num_epochs = 1  # of the task under way
@@ -91,8 +91,8 @@ class ExpandablePruned(Method[ExpandablePrunedConfig]):
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         network, config, replay = self.network, self.config, self.replay()
-        chance = reader.generator("heads", task.index)
-        yield from restarting(self._train(task, replay), partial(network.restart_heads, chance))
+        rng = reader.generator("heads", task.index)
+        yield from restarting(self._train(task, replay), partial(network.restart_heads, rng))
         assert self.gates is not None, "gates come with the task"
         network.cut_newest(self.gates.is_open())
         network.auxiliary, self.gates = None, None

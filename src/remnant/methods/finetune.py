@@ -10,9 +10,8 @@ from typing import ClassVar, Literal
 from torch.nn import functional as F
 
 from remnant.images import Task
-from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Method, MethodConfig, World
-from remnant.models.classifier import LinearClassifier
+from remnant.methods.backbones import BackboneConfig, build_linear_network
+from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.phases import Batch, Reader, Terms
 
 
@@ -29,11 +28,9 @@ class Finetune(Method[FinetuneConfig]):
     uses_memory: ClassVar[bool] = False
     has_one_row_per_class: ClassVar[bool] = True
 
-    def __init__(self, config: FinetuneConfig, world: World) -> None:
-        super().__init__(config, world)
-        backbone = build_backbone(config.backbone, world.image_shape[2])
-        self.backbone = backbone
-        self.classifier = LinearClassifier(backbone.width)
+    def __init__(self, config: FinetuneConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
         self.num_old_classes = 0
 
     def begin_task(self, task: Task, reader: Reader) -> None:

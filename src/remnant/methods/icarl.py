@@ -15,11 +15,12 @@ from torch.nn import functional as F
 
 from remnant.images import Task
 from remnant.losses import sigmoid_losses
-from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Frozen, Method, MethodConfig, World
-from remnant.methods.distillation import DistillationConfig, distill, make_teacher
-from remnant.methods.nearest_mean import NearestMean
-from remnant.models.classifier import LinearClassifier
+from remnant.memory.keeps import Keeps
+from remnant.methods.backbones import BackboneConfig, build_linear_network
+from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.distillation import DistillationConfig, distill
+from remnant.methods.nearest_mean import NearestMean, fill_from_memory, unused_head
+from remnant.methods.teacher import Frozen, make_teacher
 from remnant.phases import Batch, Reader, Terms
 
 
@@ -40,13 +41,11 @@ class ICaRLConfig(MethodConfig):
 class ICaRL(Method[ICaRLConfig]):
     Config = ICaRLConfig
 
-    def __init__(self, config: ICaRLConfig, world: World) -> None:
-        super().__init__(config, world)
-        backbone = build_backbone(config.backbone, world.image_shape[2])
-        self.backbone = backbone
-        self.classifier = LinearClassifier(backbone.width)
-        self.nearest_mean = NearestMean(backbone.width)
-        self.num_averaged = sum(world.task_sizes) if config.average_over == "stream" else None
+    def __init__(self, config: ICaRLConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
+        self.nearest_mean = NearestMean(self.classifier.width)
+        self.num_averaged = sum(context.task_sizes) if config.average_over == "stream" else None
         self.teacher: Frozen[nn.Sequential] | None = None
 
     def begin_task(self, task: Task, reader: Reader) -> None:
@@ -65,17 +64,18 @@ class ICaRL(Method[ICaRLConfig]):
         return terms
 
     def predict(self, views: Tensor) -> Tensor:
-        features = self.features(views)
-        if self.config.prediction == "scores":
-            return self.classifier(features)
-        return self.nearest_mean(features)
+        is_by_means = self.config.prediction == "nearest-mean"
+        head = self.nearest_mean if is_by_means else self.classifier
+        return head(self.features(views))
 
     def end_task(self, task: Task, reader: Reader) -> None:
         super().end_task(task, reader)
-        exemplars = self.replay()
-        assert exemplars is not None, "the memory holds the classes seen"
         is_mirrored = self.config.mirror_exemplars
-        self.nearest_mean.fill(self.features, exemplars, reader, is_mirrored=is_mirrored)
+        fill_from_memory(self.nearest_mean, self, reader, is_mirrored=is_mirrored)
+
+    def kept(self) -> list[Keeps]:
+        unused = unused_head(self.config.prediction, self.classifier, self.nearest_mean)
+        return [*super().kept(), unused]
 
     def grow(self, task: Task) -> None:
         super().grow(task)

@@ -7,9 +7,8 @@ from typing import ClassVar, Literal
 from torch.nn import functional as F
 
 from remnant.errors import InputError
-from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Method, MethodConfig, World
-from remnant.models.classifier import LinearClassifier
+from remnant.methods.backbones import BackboneConfig, build_linear_network
+from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.phases import Batch, Terms
 
 
@@ -23,16 +22,14 @@ class Joint(Method[JointConfig]):
     uses_memory: ClassVar[bool] = False
     has_one_row_per_class: ClassVar[bool] = True
 
-    def __init__(self, config: JointConfig, world: World) -> None:
-        super().__init__(config, world)
-        if len(world.task_sizes) != 1:
+    def __init__(self, config: JointConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        if len(context.task_sizes) != 1:
             raise InputError(
                 "joint learns all classes in one task; the stream has "
-                f"{len(world.task_sizes)}. Set stream.num_tasks=1."
+                f"{len(context.task_sizes)}. Set stream.num_tasks=1."
             )
-        backbone = build_backbone(config.backbone, world.image_shape[2])
-        self.backbone = backbone
-        self.classifier = LinearClassifier(backbone.width)
+        self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
 
     def loss(self, batch: Batch) -> Terms:
         return {"classify": F.cross_entropy(self.predict(batch.views), batch.labels)}

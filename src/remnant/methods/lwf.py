@@ -18,10 +18,10 @@ from torch.nn import functional as F
 from remnant.errors import InputError
 from remnant.images import Task
 from remnant.losses import sigmoid_losses
-from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Frozen, Method, MethodConfig, World
-from remnant.methods.distillation import DistillationConfig, distill, make_teacher
-from remnant.models.classifier import LinearClassifier
+from remnant.methods.backbones import BackboneConfig, build_linear_network
+from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.distillation import DistillationConfig, distill
+from remnant.methods.teacher import Frozen, make_teacher
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
 
@@ -45,16 +45,14 @@ class LwF(Method[LwFConfig]):
     uses_memory: ClassVar[bool] = False
     has_one_row_per_class: ClassVar[bool] = True
 
-    def __init__(self, config: LwFConfig, world: World) -> None:
-        super().__init__(config, world)
+    def __init__(self, config: LwFConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
         if config.warmup is not None and config.warmup.optimizer.weight_decay > 0:
             raise InputError(
                 "method.warmup.optimizer.weight_decay must be 0, since a warm-up leaves the rows "
                 f"of old classes alone; got {config.warmup.optimizer.weight_decay}."
             )
-        backbone = build_backbone(config.backbone, world.image_shape[2])
-        self.backbone = backbone
-        self.classifier = LinearClassifier(backbone.width)
+        self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
         self.teacher: Frozen[nn.Sequential] | None = None
         self.num_old_classes = 0
 

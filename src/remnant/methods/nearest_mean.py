@@ -8,20 +8,23 @@ Axes: N exemplars, B images, D features, K classes seen so far.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from remnant.images import ImageSet
+from remnant.memory.keeps import KeptTensors
+from remnant.methods.base import Method
 from remnant.phases import Reader
 
 
 class NearestMean(nn.Module):
     """One unit vector per class, the mean of its exemplars; the nearest one names an image.
 
-    `grow` gives room, so that a checkpoint can be loaded without data; `fill` is for the end of a
-    task, when the memory holds the classes seen and the network is as it will be asked.
+    `grow` makes room, so that a checkpoint can be loaded without data; `fill` is for the end of a
+    task, when the memory holds all classes seen and the network has its final weights.
     """
 
     means: Tensor
@@ -46,12 +49,12 @@ class NearestMean(nn.Module):
         *,
         is_mirrored: bool = True,
     ) -> None:
-        """Compute the means anew, of all classes.
+        """Compute the means of all classes.
 
         Args:
             extract: Views [B, C, H, W] -> features [B, D].
-            exemplars: Of every class seen, with any part unknown filled in.
-            reader: Where they are read.
+            exemplars: Of every class seen, whole.
+            reader: Reads them.
             is_mirrored: Mirror images count as much as the exemplars [icarl].
         """
         sums = torch.zeros(self.means.shape)
@@ -59,3 +62,21 @@ class NearestMean(nn.Module):
             features = reader.apply(extract, exemplars, mirrored=mirrored)  # [N, D]
             sums.index_add_(0, exemplars.labels, F.normalize(features, dim=1))
         self.means.copy_(F.normalize(sums, dim=1))  # lengths, and so counts, do not matter
+
+
+def fill_from_memory(
+    means: NearestMean, method: Method[Any], reader: Reader, *, is_mirrored: bool
+) -> None:
+    """Compute the means of the features that the method gives its exemplars."""
+    exemplars = method.replay()
+    assert exemplars is not None, "the memory holds the classes seen"
+    means.fill(method.features, exemplars, reader, is_mirrored=is_mirrored)
+
+
+def unused_head(
+    prediction: Literal["scores", "nearest-mean"], classifier: nn.Module, means: NearestMean
+) -> KeptTensors:
+    """Of two heads, the one that does not predict: kept for losses, or to compare."""
+    if prediction == "scores":
+        return KeptTensors.of("class_means", means)
+    return KeptTensors.of("classifier", classifier)

@@ -26,10 +26,12 @@ from torch.nn import functional as F
 from remnant.errors import InputError
 from remnant.images import Task
 from remnant.losses import direction_loss, nca_loss, pod_spatial_loss
+from remnant.memory.keeps import Keeps
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.balanced_tuning import train_and_tune
-from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
-from remnant.methods.nearest_mean import NearestMean
+from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.nearest_mean import NearestMean, fill_from_memory, unused_head
+from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.models.cosine import ProxyClassifier
 from remnant.models.resnet import ResNet
 from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
@@ -61,17 +63,17 @@ class PODNetConfig(MethodConfig):
 class PODNet(Method[PODNetConfig]):
     Config = PODNetConfig
 
-    def __init__(self, config: PODNetConfig, world: World) -> None:
-        super().__init__(config, world)
-        self.network = build_backbone(config.backbone, world.image_shape[2])
+    def __init__(self, config: PODNetConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.network = build_backbone(config.backbone, context.num_channels)
         self.proxies = ProxyClassifier(self.network.width, config.num_proxies)
         self.nearest_mean = NearestMean(self.network.width)
         self.teacher: Frozen[ResNet] | None = None
-        if config.nca == "paper" and world.task_sizes[0] < 3:
+        if config.nca == "paper" and context.task_sizes[0] < 3:
             raise InputError(
                 'with method.nca="paper" and two classes a scale of 0 costs nothing, so nothing is '
-                f"learned; the first task must bring 3 classes, but brings {world.task_sizes[0]}. "
-                'Use method.nca="released", or a larger first task.'
+                "learned; the first task must bring 3 classes, but brings "
+                f'{context.task_sizes[0]}. Use method.nca="released", or a larger first task.'
             )
 
     def grow(self, task: Task) -> None:
@@ -131,20 +133,21 @@ class PODNet(Method[PODNetConfig]):
         return {"classify": self._classify(features, batch.labels)}
 
     def predict(self, views: Tensor) -> Tensor:
-        features = self.features(views)
-        if self.config.prediction == "scores":
-            return self.proxies(features)
-        return self.nearest_mean(features)
+        is_by_means = self.config.prediction == "nearest-mean"
+        head = self.nearest_mean if is_by_means else self.proxies
+        return head(self.features(views))
 
     def features(self, views: Tensor) -> Tensor:
         return self.network(views)
 
     def end_task(self, task: Task, reader: Reader) -> None:
-        """The memory is full since the first phase; the means wait for the last."""
-        exemplars = self.replay()
-        assert exemplars is not None, "the memory holds the classes seen"
+        """The memory was filled after the first phase; the means come after the last."""
         is_mirrored = self.config.mirror_exemplars
-        self.nearest_mean.fill(self.features, exemplars, reader, is_mirrored=is_mirrored)
+        fill_from_memory(self.nearest_mean, self, reader, is_mirrored=is_mirrored)
+
+    def kept(self) -> list[Keeps]:
+        unused = unused_head(self.config.prediction, self.proxies, self.nearest_mean)
+        return [*super().kept(), unused]
 
 
 def distilled_maps(sums: list[list[Tensor]]) -> list[Tensor]:

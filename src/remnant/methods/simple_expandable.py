@@ -26,9 +26,10 @@ from torch.nn import functional as F
 
 from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
+from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.distillation import DistillationConfig, distill
-from remnant.methods.growing import TUNING, restarting, tune
+from remnant.methods.expansion import TUNING, restarting, tune
+from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.models.classifier import LinearClassifier
 from remnant.models.expandable_network import ExpandableNetwork
 from remnant.models.prunable_resnet import Extractor
@@ -59,9 +60,9 @@ class SimpleExpandableConfig(MethodConfig):
 class SimpleExpandable(Method[SimpleExpandableConfig]):
     Config = SimpleExpandableConfig
 
-    def __init__(self, config: SimpleExpandableConfig, world: World) -> None:
-        super().__init__(config, world)
-        build = partial(build_backbone, config.backbone, world.image_shape[2])
+    def __init__(self, config: SimpleExpandableConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        build = partial(build_backbone, config.backbone, context.num_channels)
         self.network = ExpandableNetwork(build)
         # The extractors of the teacher are those of the student that stand still.
         self.teacher: Frozen[LinearClassifier] | None = None
@@ -80,8 +81,8 @@ class SimpleExpandable(Method[SimpleExpandableConfig]):
         network, config, replay = self.network, self.config, self.replay()
         schedule, moving = config.schedule(task), network.moving()
         phase = self.phase("train", task.train, schedule, replay=replay, parameters=moving)
-        chance = reader.generator("heads", task.index)
-        yield from restarting(phase, partial(network.restart_heads, chance))
+        rng = reader.generator("heads", task.index)
+        yield from restarting(phase, partial(network.restart_heads, rng))
         if config.cut_ratio > 0:
             self.uncut = frozen_copy(network.newest)
             network.cut_newest(network.newest.strongest(config.cut_ratio))

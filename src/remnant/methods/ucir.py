@@ -21,10 +21,12 @@ from torch.nn import functional as F
 
 from remnant.images import Task
 from remnant.losses import direction_loss, margin_ranking_loss
+from remnant.memory.keeps import Keeps
 from remnant.methods.backbones import BackboneConfig, build_backbone
 from remnant.methods.balanced_tuning import train_and_tune
-from remnant.methods.base import Frozen, Method, MethodConfig, World, frozen_copy
-from remnant.methods.nearest_mean import NearestMean
+from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.nearest_mean import NearestMean, fill_from_memory, unused_head
+from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.models.cosine import CosineClassifier
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
@@ -49,9 +51,9 @@ class UCIRConfig(MethodConfig):
 class UCIR(Method[UCIRConfig]):
     Config = UCIRConfig
 
-    def __init__(self, config: UCIRConfig, world: World) -> None:
-        super().__init__(config, world)
-        backbone = build_backbone(config.backbone, world.image_shape[2])
+    def __init__(self, config: UCIRConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        backbone = build_backbone(config.backbone, context.num_channels)
         self.backbone = backbone
         self.cosine = CosineClassifier(backbone.width)
         self.nearest_mean = NearestMean(backbone.width)
@@ -91,17 +93,18 @@ class UCIR(Method[UCIRConfig]):
         return self.loss(batch)
 
     def predict(self, views: Tensor) -> Tensor:
-        features = self.features(views)
-        if self.config.prediction == "scores":
-            return self.cosine(features)
-        return self.nearest_mean(features)
+        is_by_means = self.config.prediction == "nearest-mean"
+        head = self.nearest_mean if is_by_means else self.cosine
+        return head(self.features(views))
 
     def end_task(self, task: Task, reader: Reader) -> None:
-        """The memory is full since the first phase; the means wait for the last."""
-        exemplars = self.replay()
-        assert exemplars is not None, "the memory holds the classes seen"
+        """The memory was filled after the first phase; the means come after the last."""
         is_mirrored = self.config.mirror_exemplars
-        self.nearest_mean.fill(self.features, exemplars, reader, is_mirrored=is_mirrored)
+        fill_from_memory(self.nearest_mean, self, reader, is_mirrored=is_mirrored)
+
+    def kept(self) -> list[Keeps]:
+        unused = unused_head(self.config.prediction, self.cosine, self.nearest_mean)
+        return [*super().kept(), unused]
 
 
 def mean_directions(features: Tensor, labels: Tensor, classes: range) -> Tensor:

@@ -17,10 +17,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from remnant.images import Task
-from remnant.methods.backbones import BackboneConfig, build_backbone
-from remnant.methods.base import Frozen, Method, MethodConfig, World
-from remnant.methods.distillation import DistillationConfig, distill, make_teacher
-from remnant.models.classifier import LinearClassifier, align_new_rows
+from remnant.methods.backbones import BackboneConfig, build_linear_network
+from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.distillation import DistillationConfig, distill
+from remnant.methods.teacher import Frozen, make_teacher
+from remnant.models.classifier import align_new_rows
 from remnant.phases import Batch, Phase, Reader, Terms
 
 
@@ -37,11 +38,9 @@ class WA(Method[WAConfig]):
     Config = WAConfig
     has_one_row_per_class: ClassVar[bool] = True
 
-    def __init__(self, config: WAConfig, world: World) -> None:
-        super().__init__(config, world)
-        backbone = build_backbone(config.backbone, world.image_shape[2])
-        self.backbone = backbone
-        self.classifier = LinearClassifier(backbone.width)
+    def __init__(self, config: WAConfig, context: MethodContext) -> None:
+        super().__init__(config, context)
+        self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
         self.teacher: Frozen[nn.Sequential] | None = None
 
     def begin_task(self, task: Task, reader: Reader) -> None:

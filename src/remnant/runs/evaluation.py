@@ -10,7 +10,7 @@ import torch
 from remnant import metrics
 from remnant.data.stream import TaskStream
 from remnant.images import ImageSet, Task
-from remnant.methods import Method
+from remnant.methods import Draws, Method, replayed_memory
 from remnant.phases import Reader
 from remnant.reports import draw_gallery
 from remnant.runs.run_folder import Reconstructions
@@ -25,6 +25,8 @@ def redraw_tests(
     method: Method, reader: Reader, stream: TaskStream, task: Task
 ) -> Reconstructions | None:
     """Fixed test images of the tasks seen, redrawn; None for a method that does not draw."""
+    if not isinstance(method, Draws):
+        return None
     tests = stream.seen_tests(task)
     task_of_label = np.array(stream.task_of_label)
     task_of_image = torch.from_numpy(task_of_label[tests.labels.numpy()])
@@ -39,7 +41,7 @@ def redraw_tests(
     return Reconstructions(pictures, shown, _score(method, reader, tests))
 
 
-def _score(method: Method, reader: Reader, tests: ImageSet) -> dict[str, dict[str, float]]:
+def _score(method: Draws, reader: Reader, tests: ImageSet) -> dict[str, dict[str, float]]:
     """Mean PSNR and SSIM of each kind of reconstruction, over test images spread evenly."""
     count = min(_SCORED_IMAGES, len(tests))
     images = tests.images.read(torch.linspace(0, len(tests) - 1, count).long())
@@ -60,7 +62,7 @@ def draw_memory(method: Method, reader: Reader, path: Path) -> None:
     stored = None if memory is None else memory.images(fill=(128, 128, 128))
     if memory is None or stored is None:
         return
-    completed = method.complete_memory(reader) if stored.is_known is not None else None
+    completed = replayed_memory(method, reader) if stored.is_known is not None else None
     rows, counts = [], []
     kept = list(zip(memory.labels, memory.class_names, memory.counts, strict=True))
     for label, name, count in kept[:_GALLERY_CLASSES]:

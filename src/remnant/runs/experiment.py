@@ -23,7 +23,7 @@ from remnant.data.stream import TaskStream, resolve_tasks
 from remnant.errors import InputError
 from remnant.files import new_folder, only_writer, remove_temporary_files, write_json
 from remnant.images import Task
-from remnant.methods import build_method
+from remnant.methods import Draws, build_method, kept_bytes
 from remnant.phases import Watcher
 from remnant.planning.flops import predict_flops
 from remnant.reports import write_report
@@ -177,7 +177,8 @@ class Experiment:
         """What the task took, and the network's size: it may grow, and be pruned."""
         counters = self._counters
         counters.seconds_per_task.append(time.perf_counter() - self._task_began)
-        counters.working_bytes = self._method.working_bytes
+        if isinstance(self._method, Draws):
+            counters.working_bytes = self._method.working_bytes
         parameters = sum(parameter.numel() for parameter in self._method.parameters())
         counters.parameters_per_task.append(parameters)
         counters.predict_flops_per_task.append(predict_flops(self._method, self._image_shape))
@@ -288,6 +289,7 @@ class Experiment:
             task_sizes=list(stream.task_sizes),
             class_names=list(stream.class_names),
             parameters=counters.parameters_per_task[-1],
+            kept_bytes=kept_bytes(self._method),
             flops_per_image={"predict": counters.predict_flops_per_task[-1]},
             memory=self._memory_result(),
             train_seconds=round(counters.train_seconds, 3),

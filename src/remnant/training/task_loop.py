@@ -7,13 +7,15 @@ they left. Then it learns task after task: begin, phases, end.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from remnant.images import ArrayImages, ImageSet, Shape, Task
-from remnant.memory import Memory
+from remnant.memory import Keeps, KeptTensors
 from remnant.methods import Method
 from remnant.phases import Phase, Watcher
 from remnant.randomness import derive_seed
@@ -22,7 +24,7 @@ from remnant.training.network_state import Arrays, load_method_state, method_sta
 from remnant.training.trainer import Trainer
 
 _TRIED = 8  # images of a task, to see whether the memory can hold one
-_MEMORY = "memory/"  # begins the names of a memory's arrays among those of a standing
+_METADATA = "metadata"  # JSON as an array, of what a method keeps beside its memory
 
 
 def empty_tasks(sizes: Sequence[int], image_shape: Shape) -> list[Task]:
@@ -42,28 +44,40 @@ def empty_tasks(sizes: Sequence[int], image_shape: Shape) -> list[Task]:
 
 
 def standing_state(method: Method[Any]) -> tuple[Arrays, Any]:
-    """Network and memory as arrays, and what the memory says in words (None without one)."""
-    arrays, words = method_state(method), None
-    if method.memory is not None:
-        stored, words = method.memory.state_arrays()
-        arrays |= {_MEMORY + name: array for name, array in stored.items()}
-    return arrays, words
+    """Everything that a method carries to the next task as arrays, and the memory's metadata."""
+    arrays, of_memory = method_state(method), None
+    for kept in _stores(method):
+        stored, metadata = kept.state_arrays()
+        if kept is method.memory:
+            of_memory = metadata
+        else:
+            stored[_METADATA] = np.frombuffer(json.dumps(metadata).encode(), dtype=np.uint8)
+        arrays |= {f"{kept.name}/{name}": array for name, array in stored.items()}
+    return arrays, of_memory
 
 
-def load_standing_state(method: Method[Any], arrays: Arrays, words: Any, source: str) -> None:
+def load_standing_state(method: Method[Any], arrays: Arrays, of_memory: Any, source: str) -> None:
     """The inverse of `standing_state`, for a method that was grown by as many tasks.
 
     Raises:
         InputError: The memory is impossible; the message begins with `source`.
     """
     load_method_state(method, arrays)
-    if method.memory is not None:
+    for kept in _stores(method):
+        prefix = f"{kept.name}/"
         stored = {
-            name.removeprefix(_MEMORY): array
+            name.removeprefix(prefix): array
             for name, array in arrays.items()
-            if name.startswith(_MEMORY)
+            if name.startswith(prefix)
         }
-        method.memory = Memory.from_arrays(stored, words, source)
+        is_memory = kept is method.memory
+        metadata = of_memory if is_memory else json.loads(stored.pop(_METADATA).tobytes())
+        kept.load_arrays(stored, metadata, source)
+
+
+def _stores(method: Method[Any]) -> list[Keeps]:
+    """What a method keeps that is not among its parameters and buffers."""
+    return [kept for kept in method.kept() if not isinstance(kept, KeptTensors)]
 
 
 # -------------------------------------------------------------------------------------- the loop
@@ -152,8 +166,9 @@ class TaskLoop:
         self._trainer.processes.prepare(self._method)
 
     def _check_agreement(self) -> None:
-        if self._method.memory is not None:
-            self._trainer.processes.check_same(self._method.memory.digest(), "memory")
+        """All processes must keep the same."""
+        for kept in self._method.kept():
+            self._trainer.processes.check_same(kept.digest(), kept.name)
 
     def _set_seed(self, purpose: str, task: Task, index: int = 0) -> None:
         """Random numbers start again at every seam: a resumed run draws the same ones."""

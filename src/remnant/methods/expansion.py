@@ -81,8 +81,8 @@ def tune(
         scores = network.classifier(features) / temperature
         return {"classify": F.cross_entropy(scores, batch.labels)}
 
-    chance = reader.generator("balanced subset", task.index)
-    new, old = equal_classes(task.train, exemplars, chance)
+    rng = reader.generator("balanced subset", task.index)
+    new, old = equal_classes(task.train, exemplars, rng)
     parameters = network.classifier.parameters()
     yield method.phase("tune", new, schedule, replay=old, parameters=parameters, loss=loss)
 
