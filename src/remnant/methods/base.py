@@ -164,7 +164,7 @@ class Method(nn.Module, Generic[ConfigT]):
             self.memory.extend_class(label, self._ranked(task, label, reader))
 
     def _ranked(self, task: Task, label: int, reader: Reader) -> Iterator[np.ndarray]:
-        """The images of one class worth keeping, best first, read as they are asked for."""
+        """The images of one class worth keeping, best first, read on demand."""
         assert self.memory is not None, "only a method with a memory ranks exemplars"
         images, room = task.train.of_class(label), self.memory.room(label)
         count = len(images) if room is None else min(room, len(images))
