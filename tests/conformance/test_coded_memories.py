@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from remnant.memory import MemoryConfig
-from remnant.runs.experiment import run
-from tests.conformance.test_methods import hurry, result_of, tiny_config
+from remnant.testing.method_checks import check_learning, check_memory
+from tests.support.tiny_methods import TRIALS
 
 CODED: dict[str, tuple[str, dict[str, Any]]] = {
     "bimae with coded patches": ("bimae", {"name": "coded-patches", "patch_size": 4}),
@@ -19,17 +19,11 @@ CODED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("method", "codec"), CODED.values(), ids=CODED)
-def test_it_learns_with_coded_exemplars(
-    method: str, codec: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hurry(monkeypatch)
-    memory = MemoryConfig.model_validate({"budget": "2images/class", "codec": codec})
-    run(tiny_config(method).model_copy(update={"memory": memory}), tmp_path / "run")
-    result = result_of(tmp_path / "run")
-    assert result["finished"] is True
-    newest = [row[-1] for row in result["accuracy_matrix"]]
-    assert newest[0] > 60  # of two classes
-    assert newest[1] > 35  # of four
-    stored = result["memory"]
-    assert stored["used_bytes"] <= stored["budget_bytes"]
-    assert min(stored["exemplars_per_class"]) > 2  # of two raw images
+def test_it_learns_with_coded_exemplars(method: str, codec: dict[str, Any]) -> None:
+    memory = MemoryConfig.parse({"budget": "2images/class", "codec": codec})
+    trial = replace(TRIALS[method](), memory=memory)
+    check_learning(trial)
+    check_memory(trial)
+    stored = trial.whole.method.memory
+    assert stored is not None
+    assert min(stored.counts) > 2  # of two raw images

@@ -10,16 +10,15 @@ from pathlib import Path
 import pytest
 
 from remnant.files import write_json
-from tests.conformance.test_methods import tiny_config
-from tests.support.tiny_methods import TINY
+from tests.support.tiny_methods import TRIALS, run_config
 
 SCRIPT = Path(__file__).parents[1] / "support" / "noted_run.py"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", TRIALS)
 def test_two_processes_hold_the_same_network_after_every_task(name: str, tmp_path: Path) -> None:
-    values = tiny_config(name).model_dump(mode="json")
+    values = run_config(name).model_dump(mode="json")
     values["training"]["devices"] = 2
     values["method"]["first"]["epochs"] = 2  # enough to disagree
     write_json(tmp_path / "config.json", values)

@@ -1,116 +1,118 @@
-"""For every method, settings with which it learns a few digits in about a second."""
+"""For every method, settings with which it learns the tiny stream in about a second.
+
+Everything that has state or a phase of its own is on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from remnant.config import RunConfig
+from remnant.data import DataConfig
+from remnant.data.stream import StreamConfig
 from remnant.memory import MemoryConfig
-from remnant.methods import METHODS, MethodConfig
+from remnant.methods import METHODS
+from remnant.testing import Trial, small_config
+from remnant.training.processes import TrainingConfig
+from remnant.views.augment import AugmentConfig
 
-Tiny = tuple[MethodConfig, MemoryConfig | None, tuple[int, ...]]  # method, memory, task sizes
-TWO_TASKS = (2, 2)
+SGD = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
+SIGNED = {"name": "resnet8", "has_last_relu": False}
 
 
-def _schedule(epochs: int, batch_size: int = 16, **optimizer: Any) -> dict[str, Any]:
+def schedule(epochs: int, batch_size: int = 8, **optimizer: Any) -> dict[str, Any]:
     return {"epochs": epochs, "batch_size": batch_size, "optimizer": optimizer}
 
 
-def _residual(name: str, sizes: tuple[int, ...] = TWO_TASKS, **more: Any) -> Tiny:
-    method = METHODS[name].Config.model_validate(
-        {
-            "name": name,
-            "backbone": {"name": "resnet8"},
-            "first": _schedule(12, 8, name="sgd", lr=0.05, schedule="cosine"),
-            **more,
-        }
-    )
-    memory = MemoryConfig(budget="6images/class") if METHODS[name].uses_memory else None
-    return method, memory, sizes
+def _trial(
+    name: str,
+    memory: MemoryConfig | None = None,
+    task_sizes: tuple[int, ...] = (2, 2),
+    **settings: Any,
+) -> Trial:
+    method = METHODS[name]
+    return Trial.of(method, small_config(method, **settings), memory, task_sizes)
 
 
-def _growing(name: str, **more: Any) -> Tiny:
+def _expandable(name: str, **settings: Any) -> Trial:
     """Heads restart after two epochs; the classifier is tuned for a few."""
-    optimizer = {"name": "sgd", "lr": 0.05, "schedule": "cosine", "warmup_epochs": 2}
-    tuning = _schedule(6, 8, name="sgd", lr=0.2)
-    more |= {"balanced_tuning": tuning, "tuning_temperature": 1}
-    return _residual(name, first=_schedule(12, 8, **optimizer), **more)
+    tuning = {"balanced_tuning": schedule(3, name="sgd", lr=0.2), "tuning_temperature": 1}
+    return _trial(name, first=schedule(6, **SGD, warmup_epochs=2), **tuning, **settings)
 
 
-def _bimae() -> Tiny:
+def _patches(mask_ratio: float) -> MemoryConfig:
+    codec = {"name": "patches", "patch_size": 4, "mask_ratio": mask_ratio}
+    return MemoryConfig.parse({"budget": "3images/class", "codec": codec})
+
+
+def _bimae() -> Trial:
     network = {"patch_size": 4, "width": 32, "depth": 2, "head_width": 8}
-    method = METHODS["bimae"].Config.model_validate(
-        {
-            "name": "bimae",
-            "network": {**network, "mlp_width": 64, "fusion_mlp_width": 64},
-            "classify_weight": 1.0,
-            "first": _schedule(12, name="adam", lr=3e-3),
-            # Everything that has state or a phase of its own is on.
-            "distill_weight": 0.1,
-            "align_weights": True,
-            "refresh_every_epochs": 6,
-            "exact_view_ratio": 0.5,
-            "balanced_tuning": _schedule(2, name="adam", lr=1e-3),
-        }
+    return _trial(
+        "bimae",
+        _patches(0.75),
+        network={**network, "mlp_width": 64, "fusion_mlp_width": 64},
+        classify_weight=1.0,
+        first=schedule(6, name="adam", lr=3e-3),
+        distill_weight=0.1,
+        align_weights=True,
+        refresh_every_epochs=3,
+        exact_view_ratio=0.5,
+        balanced_tuning=schedule(2, name="adam", lr=1e-3),
     )
-    codec = {"name": "patches", "patch_size": 4, "mask_ratio": 0.75}
-    memory = MemoryConfig.model_validate({"budget": "3images/class", "codec": codec})
-    return method, memory, TWO_TASKS
 
 
-def _dytox() -> Tiny:
+def _dytox() -> Trial:
     """With masked exemplars, by their stored patches alone."""
     network = {"patch_size": 4, "width": 32, "depth": 1, "head_width": 8, "mlp_width": 64}
-    method = METHODS["dytox"].Config.model_validate(
-        {
-            "name": "dytox",
-            "network": {**network, "initial_deviation": 0.15},  # narrow networks start slowly
-            "first": _schedule(32, name="adamw", lr=4e-3),
-            "masked_input": "tokens",
-            "balanced_tuning": _schedule(4, name="adamw", lr=1e-3),
-        }
+    return _trial(
+        "dytox",
+        _patches(0.5),
+        network={**network, "initial_deviation": 0.15},  # narrow networks start slowly
+        first=schedule(6, name="adamw", lr=4e-3),
+        masked_input="tokens",
+        balanced_tuning=schedule(2, name="adamw", lr=1e-3),
     )
-    codec = {"name": "patches", "patch_size": 4, "mask_ratio": 0.5}
-    memory = MemoryConfig.model_validate({"budget": "3images/class", "codec": codec})
-    return method, memory, TWO_TASKS
 
 
-SIGNED = {"name": "resnet8", "has_last_relu": False}
-
-TINY: dict[str, Callable[[], Tiny]] = {
-    "bic": lambda: _residual("bic", correction=_schedule(10, 8, name="sgd", lr=0.1)),
+TRIALS: dict[str, Callable[[], Trial]] = {
+    "bic": lambda: _trial("bic", correction=schedule(6, name="sgd", lr=0.1)),
     "bimae": _bimae,
     "dytox": _dytox,
-    "er": lambda: _residual("er"),
-    "ewc": lambda: _residual("ewc", softmax_over="seen", fisher={"batch_size": 4}),
-    "expandable": lambda: _growing("expandable"),
+    "er": lambda: _trial("er"),
+    "ewc": lambda: _trial("ewc", softmax_over="seen", fisher={"batch_size": 4}),
+    "expandable": lambda: _expandable("expandable"),
     # Half of the first logits are below 0.05, so that some channels are cut in so few steps.
-    "expandable-pruned": lambda: _growing("expandable-pruned", max_scale=20, largest_start=0.1),
-    "finetune": lambda: _residual("finetune"),
-    "icarl": lambda: _residual(
-        "icarl",
-        backbone=SIGNED,
-        first=_schedule(12, 8, name="sgd", lr=0.2, schedule="cosine"),
-        mirror_exemplars=False,  # digits have no mirror images
-    ),
-    "joint": lambda: _residual("joint", (4,)),
-    "lwf": lambda: _residual(
-        "lwf", softmax_over="seen", warmup=_schedule(2, 8, name="sgd", lr=0.05)
-    ),
-    "podnet": lambda: _residual(
+    "expandable-pruned": lambda: _expandable("expandable-pruned", max_scale=20, largest_start=0.1),
+    "finetune": lambda: _trial("finetune"),
+    "icarl": lambda: _trial("icarl", backbone=SIGNED, first=schedule(6, **SGD | {"lr": 0.2})),
+    "joint": lambda: _trial("joint", task_sizes=(4,), first=schedule(12, **SGD)),
+    "lwf": lambda: _trial("lwf", softmax_over="seen", warmup=schedule(2, name="sgd", lr=0.05)),
+    "podnet": lambda: _trial(
         "podnet",
         backbone=SIGNED,
         num_proxies=3,
-        balanced_tuning=_schedule(3, 8, name="sgd", lr=0.05, clip_value=5),
+        balanced_tuning=schedule(3, name="sgd", lr=0.05, clip_value=5),
     ),
-    "simple-expandable": lambda: _growing(
-        "simple-expandable", compression=_schedule(2, 8, name="sgd", lr=0.01)
+    "simple-expandable": lambda: _expandable(
+        "simple-expandable", compression=schedule(2, name="sgd", lr=0.01)
     ),
-    "ucir": lambda: _residual(
-        "ucir",
-        backbone=SIGNED,
-        balanced_tuning=_schedule(3, 8, name="sgd", lr=0.01),
-        mirror_exemplars=False,
+    "ucir": lambda: _trial(
+        "ucir", backbone=SIGNED, balanced_tuning=schedule(3, name="sgd", lr=0.01)
     ),
-    "wa": lambda: _residual("wa", has_positive_rows=True),
+    "wa": lambda: _trial("wa", has_positive_rows=True),
 }
+
+
+def run_config(name: str) -> RunConfig:
+    """The trial of a method as a run on 16 images of each of the first digits."""
+    trial = TRIALS[name]()
+    return RunConfig(
+        seed=trial.seed,
+        data=DataConfig(dataset="digits", images_per_class=16, image_size=16),
+        stream=StreamConfig(num_classes=sum(trial.task_sizes), task_sizes=trial.task_sizes),
+        augment=AugmentConfig(train="crop-flip", padding=1),
+        memory=trial.memory,
+        method=trial.config,
+        training=TrainingConfig(accelerator="cpu", threads=1, checkpoint_every_steps=3),
+    )

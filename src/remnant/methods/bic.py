@@ -136,7 +136,7 @@ class BiC(Method[BiCConfig]):
         return self.classifier(self.features(views))
 
     def _fit_correction(self, batch: Batch) -> Terms:
-        """[bic] stage 2, on scores that were computed once, since the network stands still."""
+        """[bic] stage 2, on scores that were computed once, since the network is frozen."""
         scores = self.validation_scores[batch.ids].to(batch.labels.device)
         return {
             "classify": F.cross_entropy(self.correction(scores), batch.labels),

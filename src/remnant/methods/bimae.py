@@ -229,7 +229,7 @@ class BiMAE(Method[BiMAEConfig]):
         """Reconstruction and detail loss, over the images that are known whole.
 
         Chosen: an exact view gives no target, since most of its pixels are unknown, so it counts
-        in the classification alone; the mean is over all images of the batch all the same.
+        in the classification alone; the mean is still over all images of the batch.
         """
         network, config = self.network, self.config
         views, noise = batch.views, batch.draw("fine mask", 2, network.num_patches)
@@ -295,7 +295,7 @@ class BiMAE(Method[BiMAEConfig]):
         return len(self.completed) * math.prod(self.completed.images.shape)
 
     def complete_memory(self, reader: Reader) -> ImageSet | None:
-        """The exemplars as this network sees them whole; stored pixels stay as they are.
+        """The exemplars, completed by this network; stored pixels stay unchanged.
 
         With exact views the set also says which patches were stored.
         """

@@ -1,16 +1,16 @@
-"""DyTox: one transformer that every task asks by a token of its own.
+"""DyTox: one transformer for all tasks, with a learned token and a head for each.
 
 [dytox] Douillard et al., CVPR 2022. [mixup] Zhang et al., ICLR 2018.
 [bimae] Zhai et al., ICCV 2023.
 
-Self-attention blocks are shared. A last block is asked once per task, by that task's learned token,
-and an independent head of sigmoids answers for the classes of the task. A task adds a token and a
-head and nothing else. The network of the task before is the teacher, a diversity head tells the new
-classes from one another and from all old ones while a task is learned, and the last block is
-tuned with all tokens and heads on the balanced memory.
+Self-attention blocks are shared. The last block is applied once per task, with that task's learned
+token as query, and an independent head of sigmoids scores the classes of the task. A task adds a
+token and a head and nothing else. The network after the previous task is the teacher; while a task
+is learned, a diversity head separates the new classes from one another and from all old ones; then
+the last block is tuned with all tokens and heads on the balanced memory.
 
 Variants are settings: DyTox+ has `mixup`; with a codec that keeps some patches, `masked_input` says
-how an exemplar enters, which [bimae] does not tell.
+how an exemplar enters, which [bimae] does not specify.
 
 Departs from [dytox]: exemplars are herded by their test views; the release augments them at random.
 Departs from [dytox]: tuning shuffles the memory; on ImageNet the release passes it class by class.
@@ -155,8 +155,8 @@ class DyTox(Method[DyToxConfig]):
             "distill": old_share * distill(self.config.distillation, scores, old),
         }
         if self.diversity is not None:
-            told_apart = self.diversity(embeddings[:, -1])
-            diversity = F.binary_cross_entropy_with_logits(told_apart, merge(targets, num_old))
+            apart = self.diversity(embeddings[:, -1])  # [B, 1 + K_new]
+            diversity = F.binary_cross_entropy_with_logits(apart, merge(targets, num_old))
             terms["diversity"] = self.config.diversity_weight * diversity
         return terms
 
@@ -174,7 +174,7 @@ class DyTox(Method[DyToxConfig]):
         return self.network.embed(views).flatten(1)
 
     def end_task(self, task: Task, reader: Reader) -> None:
-        """The memory is full since the first phase; the diversity head has done its work."""
+        """The memory was filled after the first phase; the diversity head is no longer needed."""
         self.diversity = None
 
     # ----------------------------------------------------------------------------- what is moved
@@ -214,7 +214,7 @@ class DyTox(Method[DyToxConfig]):
         return self.network.embed(views, self._known(batch), draws)
 
     def _mix(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Views [B, C, H, W] and targets [B, K], mixed if that is asked for.
+        """Views [B, C, H, W] and targets [B, K], mixed if the config says so.
 
         Chosen: images of one part of a batch are mixed with one another, as in the release, where
         each process mixes its own; so with mixup it matters how many processes there are.

@@ -1,10 +1,10 @@
 """Elastic weight consolidation: no exemplars; weights that mattered are held where they were.
 
 [ewc] Kirkpatrick et al., PNAS 2017. The class-incremental form is PyCIL's; FACIL and mammoth
-estimate the Fisher information otherwise, and the penalty's weight means nothing without it.
+estimate the Fisher information differently, and the penalty's weight depends on the estimate.
 
 After training, a phase of one epoch lets the trainer compute gradients as always, adds up their
-squares and takes the gradients away before the step, so that no weight moves.
+squares and removes the gradients before the step, so that no weight moves.
 
 Departs from PyCIL: running statistics of the network stay too, so that estimating changes nothing.
 """
@@ -163,7 +163,7 @@ class EWC(Method[EWCConfig]):
         return {"estimate": losses.mean()}
 
     def add_squares(self) -> None:
-        """Note the squared gradients and take them away."""
+        """Add up the squared gradients and remove them."""
         for name, parameter in self.covered().items():
             if parameter.grad is not None:
                 self.squares[name].add_(parameter.grad.square())
@@ -196,7 +196,7 @@ class TensorPerParameter(nn.Module):
 
 
 def _key(name: str) -> str:
-    return name.replace(".", "/")  # torch wants names without dots
+    return name.replace(".", "/")  # torch allows no dots in names
 
 
 @contextmanager

@@ -2,10 +2,10 @@
 
 [der] Yan et al., CVPR 2021.
 
-A task adds an extractor and freezes all earlier ones; a classifier of all their features is learned
-anew. An auxiliary classifier sees the newest features alone and makes them tell the new classes
-apart, and from all old ones. At the end the classifier is learned once more, on as many images of
-every class, with everything else standing still.
+A task adds an extractor and freezes all earlier ones; a new classifier of all their features is
+learned. An auxiliary classifier sees the newest features alone, so that these separate the new
+classes from one another and from all old ones. At the end the classifier is learned once more, on
+the same number of images of every class, with everything else frozen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 class ExpandableConfig(MethodConfig):
     """Defaults are those of [der] on CIFAR-100.
 
-    The heads start anew where the warm-up of the learning rate ends.
+    The heads restart where the warm-up of the learning rate ends.
     """
 
     name: Literal["expandable"] = "expandable"

@@ -6,7 +6,7 @@ As `expandable`, but the channels of the newest extractor have gates, which hard
 epoch and are pushed to close. When the extractor has learned, closed channels are removed for good.
 
 Chosen: the code of the masks was never released, so their numbers are settings, after [hat].
-Chosen: batch statistics are measured anew on test views once channels are gone, as it predicts.
+Chosen: batch statistics are measured again on test views once channels are removed.
 Departs from [hat]: gates learn by the same optimiser as the weights, momentum included.
 """
 
@@ -69,7 +69,7 @@ class ExpandablePruned(Method[ExpandablePrunedConfig]):
         build = partial(build_backbone, config.backbone, context.num_channels)
         self.network = ExpandableNetwork(build)
         self.gates: ChannelGates | None = None  # of the newest extractor, until it is cut
-        self._num_epochs = 1  # of the task under way
+        self._num_epochs = 1  # of the current task
 
     def grow(self, task: Task) -> None:
         self.network.grow(task.num_new_classes)
@@ -151,7 +151,7 @@ class ExpandablePruned(Method[ExpandablePrunedConfig]):
 
 @torch.no_grad()
 def measure_statistics(network: nn.Module, sets: Sequence[ImageSet], reader: Reader) -> None:
-    """Compute the batch statistics of a network anew, over images of all sets mixed.
+    """Recompute the batch statistics of a network, over images of all sets mixed.
 
     Every process reads the same images, and so gets the same numbers.
     """

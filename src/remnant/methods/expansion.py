@@ -1,8 +1,8 @@
-"""What methods with one extractor per task share: restarted heads and balanced tuning.
+"""Parts of methods with one extractor per task: restarted heads and balanced tuning.
 
 [der] Yan et al., CVPR 2021; numbers are those of its released code.
 
-Departs from [der]: momentum starts anew with the heads, since they begin another phase.
+Departs from [der]: momentum restarts with the heads, since they begin another phase.
 Departs from [der]: the warm-up moves at every step; released, once per epoch.
 Departs from [der]: heads are always drawn as `nn.Linear` draws; released, the first draw is normal.
 Departs from [der]: the last norm of a residual branch starts at 1 as the others do; released, at 0.
@@ -65,9 +65,9 @@ def tune(
     schedule: Schedule | None,
     temperature: float,
 ) -> Iterator[Phase]:
-    """The phase that learns the classifier anew, on as many images of every class [der].
+    """The phase that retrains the classifier on the same number of images of every class [der].
 
-    Everything else stands still, batch statistics included. There is none in the first task.
+    Everything else is frozen, batch statistics included. There is none in the first task.
     """
     exemplars = method.replay()
     if schedule is None or exemplars is None or task.index == 0:

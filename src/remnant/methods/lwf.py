@@ -2,8 +2,8 @@
 
 [lwf] Li and Hoiem, ECCV 2016. [icarl] Rebuffi et al., CVPR 2017, whose LwF.MC is the sigmoid loss.
 
-Departs from [lwf]: one softmax spans all old classes, as in PyCIL, FACIL and mammoth, since no task
-is known when a class-incremental learner is asked; the paper has one per task.
+Departs from [lwf]: one softmax spans all old classes, as in PyCIL, FACIL and mammoth, since
+a class-incremental learner predicts without knowing the task; the paper has one per task.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LwFConfig(MethodConfig):
     name: Literal["lwf"] = "lwf"
     backbone: BackboneConfig = BackboneConfig()
     # "softmax": cross-entropy and distillation; "sigmoid": one binary cross-entropy over all
-    # classes, the LwF.MC of [icarl], which knows none of the settings below
+    # classes, the LwF.MC of [icarl], which uses none of the settings below
     loss: Literal["softmax", "sigmoid"] = "softmax"
     # "new": old scores are left to the teacher, as PyCIL and FACIL do; "seen": pushes them down
     softmax_over: Literal["new", "seen"] = "new"

@@ -4,7 +4,7 @@
 
 The network may change as long as sums of its maps along each side stay as they were (POD-spatial)
 and its feature keeps its direction (POD-flat). A class has several proxies, which start as the
-clusters of its features; old ones stand still while the network learns, and all of them are tuned
+clusters of its features; old ones are frozen while the network learns, and all of them are tuned
 on the balanced memory at the end of a task.
 
 Departs from [podnet]: every residual sum but the last passes a ReLU; the released thin network has

@@ -64,7 +64,7 @@ class SimpleExpandable(Method[SimpleExpandableConfig]):
         super().__init__(config, context)
         build = partial(build_backbone, config.backbone, context.num_channels)
         self.network = ExpandableNetwork(build)
-        # The extractors of the teacher are those of the student that stand still.
+        # The teacher shares the frozen extractors of the student.
         self.teacher: Frozen[LinearClassifier] | None = None
         self.uncut: Frozen[Extractor] | None = None  # the newest extractor, while it is compressed
 

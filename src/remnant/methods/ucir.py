@@ -89,7 +89,7 @@ class UCIR(Method[UCIRConfig]):
         return terms
 
     def _tune(self, batch: Batch) -> Terms:
-        self.backbone.eval()  # batch statistics stand still like the weights
+        self.backbone.eval()  # batch statistics are frozen like the weights
         return self.loss(batch)
 
     def predict(self, views: Tensor) -> Tensor:

@@ -79,12 +79,12 @@ class ExpandableNetwork(nn.Module):
         return [weight for part in (self.newest, *heads) for weight in part.parameters()]
 
     def add_auxiliary(self, num_new_classes: int, generator: torch.Generator) -> None:
-        """A classifier that makes the newest features tell new classes apart, and from old ones."""
+        """A classifier by which the newest features learn to separate new classes and old ones."""
         self.auxiliary = _classifier(self.newest.width, num_new_classes + 1, generator)
 
     @torch.no_grad()
     def restart_heads(self, generator: torch.Generator) -> None:
-        """Draw both classifiers anew; their parameters stay the same objects."""
+        """Draw both classifiers again; their parameters stay the same objects."""
         for head in (self.classifier, self.auxiliary):
             if head is not None:
                 fresh = _classifier(head.width, head.num_classes, generator)

@@ -48,7 +48,7 @@ def unpatchify(patches: Tensor, patch_size: int, image_shape: Shape) -> Tensor:
 def choose_visible(noise: Tensor, mask_ratio: float) -> Tensor:
     """Ids [B, V] of the patches with the smallest of `noise` [B, F], in ascending order.
 
-    Order tells the network nothing; ascending ids are what a stored bitmap of the same patches
+    Order means nothing to the network; ascending ids are what a stored bitmap of the same patches
     gives back, so both enter the encoder bit for bit alike.
     """
     count = count_visible(noise.shape[1], mask_ratio)

@@ -102,11 +102,11 @@ class Extractor(nn.Module):
         return self
 
     def freeze(self) -> None:
-        """Keep every bit from now on, batch statistics included, whatever mode is asked for."""
+        """Never change again, batch statistics included, whatever the mode."""
         self.is_frozen = True
         self.eval().requires_grad_(False)
         for layer in self.layers():
-            # In evaluation mode they are used all the same, but processes do not average them:
+            # In evaluation mode they are still used, but processes do not average them:
             # the mean of equal numbers can differ from them by rounding.
             layer.norm.track_running_stats = False
 

@@ -1,4 +1,4 @@
-"""The network of DyTox: local blocks for all tasks, then one block that every task asks by a token.
+"""The network of DyTox: local blocks for all tasks, then one block with a query token per task.
 
 [convit] d'Ascoli et al., ICML 2021. [dytox] Douillard et al., CVPR 2022.
 

@@ -2,7 +2,7 @@
 
 [vit] Dosovitskiy et al., ICLR 2021. [mae] He et al., CVPR 2022.
 
-Axes: B images, N tokens, Q tokens that are asked for, D width.
+Axes: B images, N tokens, Q query tokens, D width.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Attention(nn.Module):
             width = tokens.shape[2]
             query_weight, rest_weight = self.qkv.weight.split([width, 2 * width])
             query_bias, rest_bias = self.qkv.bias.split([width, 2 * width])
-            asked = functional.linear(tokens[:, :num_queries], query_weight, query_bias)
-            (queries,) = self._split_heads(asked, 1)
+            projected = functional.linear(tokens[:, :num_queries], query_weight, query_bias)
+            (queries,) = self._split_heads(projected, 1)
             keys, values = self._split_heads(functional.linear(tokens, rest_weight, rest_bias), 2)
         mixed = functional.scaled_dot_product_attention(queries, keys, values)
         return self.project(mixed.transpose(1, 2).flatten(2))  # [B, Q, D]
@@ -60,14 +60,14 @@ class Block(nn.Module):
     def forward(self, tokens: Tensor, num_queries: int | None = None) -> Tensor:
         """[B, N, D] -> [B, N, D]; with `num_queries`, the first Q tokens of that and no others."""
         attended = self.attention(self.attention_norm(tokens), num_queries)
-        asked = tokens[:, :num_queries] + attended  # [B, Q, D]
-        return asked + self.mlp(self.mlp_norm(asked))
+        mixed = tokens[:, :num_queries] + attended  # [B, Q, D]
+        return mixed + self.mlp(self.mlp_norm(mixed))
 
 
 def sine_cosine_code(rows: int, columns: int, width: int) -> Tensor:
     """A fixed code [rows * columns, width] of the places in a grid, row by row, as in [mae].
 
-    One half of the width tells the column and the other the row; each half is sines, then cosines.
+    Half of the width encodes the column, the other half the row; each half is sines, then cosines.
     """
     if width % 4:
         raise ValueError(
