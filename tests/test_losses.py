@@ -6,6 +6,7 @@ from typing import Literal
 
 import pytest
 import torch
+from worlds import seeded
 
 from remnant.losses import (
     detail_loss,
@@ -153,7 +154,7 @@ def test_sigmoid_losses_without_a_teacher_are_about_labels_alone() -> None:
 
 
 def noise(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(*shape, generator=seeded(seed))
 
 
 def length(vector: list[float]) -> float:

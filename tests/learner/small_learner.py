@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from pixel_method import Pixels, PixelsConfig, schedule
+from worlds import NUM_THREADS, SEED_OFFSET
 
 from remnant.config import RunConfig
 from remnant.data import DataConfig
@@ -44,7 +45,7 @@ TINY: dict[str, Any] = {
     "batch_size": 4,
     "augment": "none",
     "accelerator": "cpu",
-    "threads": 1,
+    "threads": NUM_THREADS,
     "quiet": True,
     "options": {"training.checkpoint_every_steps": 2},
 }
@@ -58,7 +59,9 @@ def stripes(*names: Any, per_class: int = 6, seed: int = 0) -> tuple[np.ndarray,
     """Images whose bright column tells the name, "a" or 0 the first: uint8 [N, 8, 8, 3]."""
     labels = [name for name in names for _ in range(per_class)]
     columns = [name if isinstance(name, int) else ord(name) - ord("a") for name in labels]
-    images = np.random.default_rng(seed).integers(20, 60, (len(labels), 8, 8, 3), dtype=np.uint8)
+    images = np.random.default_rng(SEED_OFFSET + seed).integers(
+        20, 60, (len(labels), 8, 8, 3), dtype=np.uint8
+    )
     images[np.arange(len(labels)), :, columns] += 150
     return images, labels
 

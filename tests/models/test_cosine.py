@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import seeded
 
 from remnant.models.cosine import CosineClassifier, ProxyClassifier, SplitClassifier
 
@@ -19,7 +20,7 @@ def make(kind: str) -> SplitClassifier:
 
 def grown(kind: str, *sizes: int, seed: int = 0) -> SplitClassifier:
     classifier = make(kind)
-    chance = torch.Generator().manual_seed(seed)
+    chance = seeded(seed)
     for size in sizes:
         classifier.grow(size, chance)
     return classifier

@@ -11,7 +11,7 @@ import torch
 from pixel_method import Pixels, flat_weights, make_pixels, schedule
 from torch import nn
 from torch.nn import functional as F
-from worlds import MEAN, STD, LazyImages, make_set
+from worlds import MEAN, NUM_THREADS, STD, LazyImages, make_set
 
 from remnant.augment import AugmentConfig
 from remnant.contracts import (
@@ -33,7 +33,7 @@ from remnant.training.trainer import NonFiniteLossError, StepReport, Trainer
 
 @cache
 def one_process() -> Processes:
-    return Processes(TrainingConfig(accelerator="cpu", threads=1))
+    return Processes(TrainingConfig(accelerator="cpu", threads=NUM_THREADS))
 
 
 def make_trainer(*, accumulate: int = 1, checkpoint_every_steps: int = 1000) -> Trainer:
