@@ -18,6 +18,7 @@ CODED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize(("method", "codec"), CODED.values(), ids=CODED)
 def test_it_learns_with_coded_exemplars(
     method: str, codec: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -28,8 +29,7 @@ def test_it_learns_with_coded_exemplars(
     result = result_of(tmp_path / "run")
     assert result["finished"] is True
     newest = [row[-1] for row in result["accuracy_matrix"]]
-    assert newest[0] > 60  # of two classes
-    assert newest[1] > 35  # of four
+    assert min(newest) > 75  # all are right; guessing gives 50, then 25
     stored = result["memory"]
     assert stored["used_bytes"] <= stored["budget_bytes"]
     assert min(stored["exemplars_per_class"]) > 2  # of two raw images

@@ -15,6 +15,7 @@ from remnant.training.checkpoints import Point
 SHAPE = (16, 16, 3)
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("name", ["expandable-pruned", "simple-expandable"])
 def test_a_pruned_network_is_restored_and_counted_as_it_was_cut(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

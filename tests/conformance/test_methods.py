@@ -1,6 +1,7 @@
 """What every method must do, whatever it is: new entries of METHODS are covered by a line in TINY.
 
-The data are real: 16 training images of each of the first four digits at 16 x 16 pixels.
+The data are easy: 16 training images of each of four colours at 16 x 16 pixels. Every method
+gets all test images right, on any processor, so the limits below are far from what is reached.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import torch
 from kills import differences
 from tiny_methods import TINY
 from torch import Tensor
-from worlds import load_once
+from worlds import NUM_THREADS, SEED_OFFSET, coloured_dataset
 
 import remnant.experiment as experiment_module
 import remnant.training.trainer as trainer_module
@@ -35,21 +37,29 @@ def tiny_config(name: str) -> RunConfig:
     assert name in TINY, f"give {name} a tiny config in tests/conformance/tiny_methods.py"
     method, memory, task_sizes = TINY[name]()
     return RunConfig(
-        seed=3,
+        seed=SEED_OFFSET + 3,
         data=DataConfig(dataset="digits", images_per_class=16, image_size=16),
         stream=StreamConfig(num_classes=sum(task_sizes), task_sizes=task_sizes),
         augment=AugmentConfig(train="crop-flip", padding=1),
         memory=memory,
         method=method,
         training=TrainingConfig(
-            accelerator="cpu", threads=1, checkpoint_every_steps=3, log_every_steps=1
+            accelerator="cpu", threads=NUM_THREADS, checkpoint_every_steps=3, log_every_steps=1
         ),
     )
 
 
+@cache
+def load_colours(data: DataConfig) -> Dataset:
+    """In place of the data set that a config names."""
+    assert data.images_per_class is not None
+    assert data.image_size is not None
+    return coloured_dataset(data.images_per_class, 12, data.image_size)
+
+
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loading, figures and pages take longer than these runs, and have tests of their own."""
-    monkeypatch.setattr(experiment_module, "load_dataset", load_once)
+    monkeypatch.setattr(experiment_module, "load_dataset", load_colours)
     for name in ("draw_memory", "write_report"):
         monkeypatch.setattr(experiment_module, name, lambda *_: None)
 
@@ -79,13 +89,12 @@ def events_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
 
 
-def test_it_learns_the_newest_task_better_than_chance(finished: tuple[str, Path]) -> None:
+@pytest.mark.numeric
+def test_it_learns_the_newest_task(finished: tuple[str, Path]) -> None:
     result = result_of(finished[1])
     assert result["finished"] is True
-    sizes = result["task_sizes"]
-    for index, row in enumerate(result["accuracy_matrix"]):
-        chance = 100 / sum(sizes[: index + 1])
-        assert row[-1] > chance + 10
+    for row in result["accuracy_matrix"]:
+        assert row[-1] > 75  # all are right; guessing gives 50, then 25
 
 
 def test_its_memory_stays_in_budget(finished: tuple[str, Path]) -> None:
@@ -123,6 +132,7 @@ def _seen(experiment: Experiment) -> list[int]:
     return [sum(sizes[: index + 1]) for index in range(len(sizes))]
 
 
+@pytest.mark.numeric
 def test_the_same_seed_gives_the_same_bytes(finished: tuple[str, Path], tmp_path: Path) -> None:
     name, folder = finished
     torch.manual_seed(12345)  # whatever came before must not matter
@@ -220,11 +230,11 @@ def test_only_the_task_under_way_is_read(
     size = TINY[name]()[2][0]
 
     def guard(images: ImageSet, allows_past: bool) -> ImageSet:
-        tasks = images.labels // size  # digits come in their natural order
+        tasks = images.labels // size  # classes come in their natural order
         return replace(images, images=GuardedImages(images.images, tasks, clock, allows_past))
 
     def load(data: DataConfig) -> Dataset:
-        found = load_once(data)
+        found = load_colours(data)
         return replace(found, train=guard(found.train, False), test=guard(found.test, True))
 
     begin_task = METHODS[name].begin_task
@@ -242,6 +252,7 @@ def test_only_the_task_under_way_is_read(
 # ---------------------------------------------------------------------------------- what is moved
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("name", list(METHODS))
 def test_the_parameters_of_a_phase_get_gradient_and_no_others(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""For every method, settings with which it learns a few digits in about a second."""
+"""For every method, settings with which it learns a few colours in about a second."""
 
 from __future__ import annotations
 
