@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: demo test test-slow check format bench chromium clean
+.PHONY: demo test test-slow test-elsewhere check format bench chromium clean
 
 demo: $(STAMP)
 	rm -rf runs/demo
@@ -16,6 +16,10 @@ test: $(STAMP) chromium
 
 test-slow: $(STAMP) chromium
 	$(BIN)/python -m pytest -m slow
+
+# As if on other processors, with other threads and seeds; VARIANT=name runs one of them.
+test-elsewhere: $(STAMP)
+	$(BIN)/python tests/elsewhere.py $(VARIANT)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

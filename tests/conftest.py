@@ -1,4 +1,4 @@
-"""What holds in every test: fixed seeds, one torch thread, nothing left running or changed."""
+"""What holds in every test: fixed seeds and threads, nothing left running or changed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -18,7 +19,7 @@ from remnant.data import Dataset
 from remnant.data.stream import TaskStream
 from tests.support.command_line import Command, commander
 from tests.support.run_folders import WriteRun, write_run_folder
-from tests.support.worlds import make_dataset, make_stream
+from tests.support.worlds import NUM_THREADS, SEED_OFFSET, make_dataset, make_stream
 
 # The measurements in benchmarks/ are tests too, where they give a verdict.
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
@@ -33,17 +34,39 @@ _ENVIRONMENT_OF_OTHERS = {
 }
 _SECONDS_TO_END = 5.0
 
+# A slow or busy machine is no reason to fail.
+hypothesis.settings.register_profile("remnant", deadline=None)
+hypothesis.settings.load_profile("remnant")
+
+# Files of tests that train or compare floats, which every processor rounds in its own way. In
+# conformance/, where most tests are about bytes, the tests have the mark themselves.
+_NUMERIC = (
+    *("golden", "methods", "models", "learner/test_export.py", "learner/test_learner.py"),
+    *("memory/test_selection.py", "memory/test_transform.py", "test_augment.py"),
+    *("test_learning.py", "test_losses.py", "test_metrics.py", "test_rand_augment.py"),
+    *("training/test_acceleration.py", "training/test_optimizers.py", "training/test_trainer.py"),
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks `numeric` by folder or file, so that new tests there need no mark of their own."""
+    here = Path(__file__).parent
+    for item in items:
+        if any(item.path.is_relative_to(here / name) for name in _NUMERIC):
+            item.add_marker(pytest.mark.numeric)
+
 
 @pytest.fixture(autouse=True)
 def clean_process() -> Iterator[None]:
     """Seeds before the test; after it, no new thread and no changed environment variable."""
-    random.seed(0)
-    np.random.seed(0)
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
+    random.seed(SEED_OFFSET)
+    np.random.seed(SEED_OFFSET)
+    torch.manual_seed(SEED_OFFSET)
+    torch.set_num_threads(NUM_THREADS)
     threads, environment = set(threading.enumerate()), _environment()
     yield
-    torch.set_num_threads(1)
+    torch.set_num_threads(NUM_THREADS)
     left = [thread for thread in threading.enumerate() if thread not in threads]
     for thread in left:
         thread.join(_SECONDS_TO_END)

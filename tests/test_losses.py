@@ -17,6 +17,7 @@ from remnant.losses import (
     reconstruction_loss,
     sigmoid_losses,
 )
+from tests.support.worlds import seeded
 
 
 def test_reconstruction_loss_is_the_mean_square_over_all_pixels() -> None:
@@ -153,7 +154,7 @@ def test_sigmoid_losses_without_a_teacher_are_about_labels_alone() -> None:
 
 
 def noise(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(*shape, generator=seeded(seed))
 
 
 def length(vector: list[float]) -> float:

@@ -29,6 +29,7 @@ from tests.support.small_bimae import (
     make_method,
     make_task,
     make_trainer,
+    shake,
 )
 
 # ----------------------------------------------------------------------------------- the paper's
@@ -164,9 +165,7 @@ def test_distillation_compares_old_scores_with_those_of_the_network_before() -> 
     before = make_method(num_classes=2)
     before.load_state_dict(method.state_dict())
     method.begin_task(make_task(1), trainer.reader)
-    with torch.no_grad():
-        for parameter in method.parameters():
-            parameter.mul_(1.1)  # the network has moved on
+    shake(method, seed=1)  # the network has moved on, far enough for the loss not to be rounding
     batch = make_batch(4)
     spy = Spy(method.network, "encode_first")
     found = method.loss(batch)["distill"]
@@ -179,7 +178,7 @@ def test_distillation_compares_old_scores_with_those_of_the_network_before() -> 
         for view, visible in zip(batch.views.double(), masks, strict=True)
     ]
     assert found.item() == pytest.approx(0.7 * sum(losses) / 4, rel=1e-4)
-    assert found.item() > 1e-3
+    assert found.item() > 1e-2
 
 
 def test_the_teacher_is_seen_by_no_optimiser_and_never_changes() -> None:

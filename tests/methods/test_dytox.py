@@ -15,7 +15,7 @@ from remnant.phases import Batch
 from remnant.training.trainer import Trainer
 from tests.support.small_bimae import SHAPE, Spy, batches_of, make_batch, make_task, make_trainer
 from tests.support.small_residual import learn_task
-from tests.support.worlds import MEAN
+from tests.support.worlds import MEAN, SEED_OFFSET, seeded
 
 NETWORK = {"patch_size": 4, "width": 16, "depth": 2, "head_width": 8, "mlp_width": 24}
 ADAMW = {"name": "adamw", "lr": 1e-3}
@@ -28,14 +28,14 @@ def make_dytox(*, codec: Any = "raw", **options: Any) -> DyTox:
     """Before its first task, with a memory of three images per class."""
     settings = {"network": NETWORK, "first": SCHEDULE, "balanced_tuning": SCHEDULE, **options}
     memory = MemoryConfig.model_validate({"budget": "3images/class", "codec": codec})
-    torch.manual_seed(5)
+    torch.manual_seed(SEED_OFFSET + 5)
     config = DyToxConfig.model_validate(settings)
     return DyTox(config, MethodContext(SHAPE, (2, 2), Memory(memory, SHAPE, seed=3)))
 
 
 def shake(method: DyTox) -> None:
     """Give every weight a large value, so that no part can be left out unnoticed."""
-    source = torch.Generator().manual_seed(0)
+    source = seeded(0)
     for parameter in method.parameters():
         parameter.data.normal_(std=0.3, generator=source)
 
@@ -103,6 +103,8 @@ def test_later_losses_weigh_labels_and_teacher_by_the_shares_of_new_and_old_clas
     method.network.grow(4)  # 2 old and 6 new classes: a = 1/4
     assert method.diversity is not None
     method.diversity = method.network.make_head(7)
+    with torch.no_grad():  # away from the teacher, whose loss would be rounding alone
+        method.network.heads[0][1].bias[0] += 3
     batch = batch_of(LABELS)
     scores, old = method.predict(batch.views).detach(), method.teacher(batch.views)
     told_apart = method.diversity(method.network.embed(batch.views)[:, -1]).detach()
@@ -157,7 +159,7 @@ def test_the_middle_image_of_an_odd_batch_stays_unmixed() -> None:
 
 
 def test_shares_follow_the_beta_distribution_and_one_number_decides() -> None:
-    numbers = torch.rand(2000, generator=torch.Generator().manual_seed(0)).tolist()
+    numbers = torch.rand(2000, generator=seeded(0)).tolist()
     shares = torch.tensor([draw_share(number, alpha=0.8) for number in numbers])
     assert shares.mean().item() == pytest.approx(0.5, abs=0.02)
     assert shares.var().item() == pytest.approx(1 / (4 * (2 * 0.8 + 1)), abs=0.005)
@@ -179,7 +181,7 @@ def test_what_a_residual_loses_is_decided_image_by_image() -> None:
         total += method.loss(part)["classify"].item() * len(part.labels) / 4
     assert method.loss(whole)["classify"].item() == pytest.approx(total, rel=1e-5)
     undropped(method)
-    assert method.loss(whole)["classify"].item() != pytest.approx(total, rel=1e-3)
+    assert method.loss(whole)["classify"].item() != pytest.approx(total, rel=1e-4)
 
 
 # ------------------------------------------------------------------------------------------- phases

@@ -13,6 +13,7 @@ from remnant.methods.podnet import PODNet, PODNetConfig, cluster_centres, distil
 from remnant.models.resnet import resnet18, resnet_cifar
 from tests.support.small_bimae import SHAPE, make_batch, make_task, make_trainer
 from tests.support.small_residual import SCHEDULE, in_second_task, make_residual
+from tests.support.worlds import seeded
 
 SIGNED = {"backbone": {"name": "resnet8", "has_last_relu": False}}
 
@@ -85,7 +86,7 @@ def test_the_hinge_of_the_paper_is_refused_where_it_would_learn_nothing() -> Non
 
 def blobs(num_blobs: int, per_blob: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Features around far corners, and the mean of each blob."""
-    chance = torch.Generator().manual_seed(0)
+    chance = seeded(0)
     points = 10 * torch.eye(num_blobs).repeat_interleave(per_blob, dim=0)
     points += 0.1 * torch.randn(points.shape, generator=chance)
     return points, points.view(num_blobs, per_blob, -1).mean(dim=1)
@@ -93,7 +94,7 @@ def blobs(num_blobs: int, per_blob: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_proxies_are_the_means_of_what_lies_together() -> None:
     points, means = blobs(4, 6)
-    centres = cluster_centres(points, 4, torch.Generator().manual_seed(1))
+    centres = cluster_centres(points, 4, seeded(1))
     order = centres.argmax(dim=1).argsort()
     torch.testing.assert_close(centres[order], means)
 
@@ -104,20 +105,20 @@ def test_clusters_depend_on_their_generator_alone() -> None:
     for seed in (1, 1, 2):
         np.random.seed(len(found))
         torch.manual_seed(len(found))
-        found.append(cluster_centres(points, 7, torch.Generator().manual_seed(seed)))
+        found.append(cluster_centres(points, 7, seeded(seed)))
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
 
 
 def test_with_fewer_different_features_than_proxies_centres_are_repeated() -> None:
     points = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    centres = cluster_centres(points, 5, torch.Generator().manual_seed(0))
+    centres = cluster_centres(points, 5, seeded(0))
     assert centres.shape == (5, 2)
     assert {tuple(centre) for centre in centres.tolist()} == {(1.0, 0.0), (0.0, 1.0)}
 
 
 def test_a_class_of_one_image_has_proxies() -> None:
-    centres = cluster_centres(torch.tensor([[0.6, 0.8]]), 3, torch.Generator().manual_seed(0))
+    centres = cluster_centres(torch.tensor([[0.6, 0.8]]), 3, seeded(0))
     torch.testing.assert_close(centres, torch.tensor([[0.6, 0.8]] * 3))
 
 

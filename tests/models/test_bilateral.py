@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from remnant.losses import detail_loss, reconstruction_loss
 from remnant.models.bilateral import BilateralMAE
 from tests.support.literal_bilateral import LiteralBilateralMAE
+from tests.support.worlds import seeded
 
 SMALL = {"width": 16, "depth": 3, "head_width": 4, "mlp_width": 24, "fusion_mlp_width": 20}
 WORLDS = [  # image_shape, patch_size, frequency_per
@@ -22,7 +23,7 @@ def small_network(
     image_shape: tuple[int, int, int] = (8, 8, 3), patch_size: int = 2, **options: object
 ) -> BilateralMAE:
     """A network with large weights everywhere, so that no part can be left out unnoticed."""
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     network = BilateralMAE(
         image_shape=image_shape,
         patch_size=patch_size,
@@ -35,12 +36,12 @@ def small_network(
 
 
 def some_views(count: int) -> Tensor:
-    generator = torch.Generator().manual_seed(2)
+    generator = seeded(2)
     return torch.randn(count, 3, 8, 8, dtype=torch.float64, generator=generator)
 
 
 def some_mask(network: BilateralMAE, count: int, mask_ratio: float) -> Tensor:
-    noise = torch.rand(count, network.num_patches, generator=torch.Generator().manual_seed(3))
+    noise = torch.rand(count, network.num_patches, generator=seeded(3))
     return network.visible_ids(noise, mask_ratio)
 
 
@@ -58,7 +59,7 @@ class World:
             frequency_per=per,
         )
         height, width, channels = image_shape
-        generator = torch.Generator().manual_seed(1)
+        generator = seeded(1)
         self.views = torch.randn(
             3, channels, height, width, dtype=torch.float64, generator=generator
         )
@@ -306,7 +307,7 @@ def test_equal_generators_give_equal_networks() -> None:
     states = []
     for global_seed in (1, 2):
         torch.manual_seed(global_seed)
-        generator = torch.Generator().manual_seed(3)
+        generator = seeded(3)
         network = BilateralMAE(image_shape=(8, 8, 3), patch_size=4, generator=generator, **SMALL)
         states.append(network.state_dict())
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])

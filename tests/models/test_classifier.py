@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from remnant.models.classifier import LinearClassifier, align_new_rows
+from tests.support.worlds import seeded
 
 
 def test_a_new_classifier_scores_no_class() -> None:
@@ -37,7 +38,7 @@ def test_new_rows_are_a_function_of_the_generator_within_the_bound_of_nn_linear(
     for global_seed in (1, 2):
         torch.manual_seed(global_seed)
         classifier = LinearClassifier(16)
-        classifier.grow(200, torch.Generator().manual_seed(7))
+        classifier.grow(200, seeded(7))
         drawn.append(classifier.weight)
     assert torch.equal(drawn[0], drawn[1])
     assert 0.24 < float(drawn[0].detach().abs().max()) <= 0.25
@@ -85,7 +86,7 @@ def test_alignment_scales_new_rows_to_the_mean_length_of_old_ones() -> None:
 @pytest.mark.parametrize("num_old_classes", [1, 3])
 def test_alignment_leaves_old_rows_and_the_directions_of_new_ones(num_old_classes: int) -> None:
     classifier = LinearClassifier(5)
-    classifier.grow(4, torch.Generator().manual_seed(0))
+    classifier.grow(4, seeded(0))
     before = classifier.weight.detach().clone()
     align_new_rows(classifier, num_old_classes)
     after = classifier.weight.detach()

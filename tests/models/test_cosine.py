@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remnant.models.cosine import CosineClassifier, ProxyClassifier, SplitClassifier
+from tests.support.worlds import seeded
 
 WIDTH, NUM_PROXIES = 3, 2
 FEATURES = torch.tensor([[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]])
@@ -19,7 +20,7 @@ def make(kind: str) -> SplitClassifier:
 
 def grown(kind: str, *sizes: int, seed: int = 0) -> SplitClassifier:
     classifier = make(kind)
-    chance = torch.Generator().manual_seed(seed)
+    chance = seeded(seed)
     for size in sizes:
         classifier.grow(size, chance)
     return classifier

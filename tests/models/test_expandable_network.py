@@ -6,12 +6,13 @@ from torch import Tensor
 
 from remnant.models.expandable_network import ExpandableNetwork
 from remnant.models.resnet import resnet_cifar
+from tests.support.worlds import SEED_OFFSET, seeded
 
-VIEWS = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+VIEWS = torch.randn(4, 3, 16, 16, generator=seeded(0))
 
 
 def make_network(num_tasks: int = 2, seed: int = 0) -> ExpandableNetwork:
-    torch.manual_seed(seed)
+    torch.manual_seed(SEED_OFFSET + seed)
     network = ExpandableNetwork(lambda: resnet_cifar(8))
     for _ in range(num_tasks):
         network.grow(2)
@@ -70,13 +71,13 @@ def test_loading_a_state_of_the_same_shapes_keeps_the_parameters_that_optimisers
 
 def test_heads_restart_in_place_as_the_generator_says() -> None:
     network = make_network()
-    network.add_auxiliary(2, torch.Generator().manual_seed(1))
+    network.add_auxiliary(2, seeded(1))
     assert network.auxiliary is not None
     assert network.auxiliary.weight.shape == (3, 64)
     moving = [id(weight) for weight in network.moving()]
     draws, auxiliary = [], [network.auxiliary.weight.detach().clone()]
     for _ in range(2):
-        network.restart_heads(torch.Generator().manual_seed(2))
+        network.restart_heads(seeded(2))
         draws.append(network.classifier.weight.detach().clone())
         auxiliary.append(network.auxiliary.weight.detach().clone())
     assert torch.equal(*draws)

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remnant.models.gates import ChannelGates, annealed_scale, compensation
+from tests.support.worlds import seeded
 
 
 def make_gates(logits: list[float], sizes: tuple[int, ...], max_scale: float = 20) -> ChannelGates:
-    gates = ChannelGates(sizes, max_scale, 1.0, torch.Generator().manual_seed(0))
+    gates = ChannelGates(sizes, max_scale, 1.0, seeded(0))
     with torch.no_grad():
         gates.logits.copy_(torch.tensor(logits))
     return gates
@@ -81,6 +82,6 @@ def test_logits_are_kept_between_minus_6_and_6() -> None:
 
 
 def test_all_channels_are_open_at_first() -> None:
-    gates = ChannelGates((50, 50), 400, 0.5, torch.Generator().manual_seed(0))
+    gates = ChannelGates((50, 50), 400, 0.5, seeded(0))
     assert gates.is_open().all()
     assert 0.4 < float(gates.logits.detach().max()) <= 0.5

@@ -13,6 +13,7 @@ from remnant.models.masked_autoencoder import (
     unpatchify,
     visible_ids_of,
 )
+from tests.support.worlds import seeded
 
 
 @given(
@@ -55,7 +56,7 @@ def test_a_patch_size_that_does_not_divide_the_image_is_refused() -> None:
 def test_visible_and_hidden_ids_form_a_permutation(
     batch: int, num_patches: int, mask_ratio: float, seed: int
 ) -> None:
-    noise = torch.rand(batch, num_patches, generator=torch.Generator().manual_seed(seed))
+    noise = torch.rand(batch, num_patches, generator=seeded(seed))
     visible_ids = choose_visible(noise, mask_ratio)
     hidden = is_hidden(visible_ids, num_patches)
     for visible, flags in zip(visible_ids.tolist(), hidden.tolist(), strict=True):
@@ -71,7 +72,7 @@ def test_the_smallest_noise_is_visible() -> None:
 
 
 def test_masks_differ_between_images_and_reach_every_place() -> None:
-    noise = torch.rand(200, 64, generator=torch.Generator().manual_seed(0))
+    noise = torch.rand(200, 64, generator=seeded(0))
     visible_ids = choose_visible(noise, 0.75)
     assert len(torch.unique(visible_ids, dim=0)) == 200
     share = (~is_hidden(visible_ids, 64)).double().mean(dim=0)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from remnant.models.prunable_resnet import Extractor
 from remnant.models.resnet import ResNet, resnet_cifar
+from tests.support.worlds import SEED_OFFSET, seeded
 
 NETWORKS: dict[str, Callable[[], ResNet]] = {
     "padded": lambda: resnet_cifar(14),
@@ -22,7 +23,7 @@ NETWORKS: dict[str, Callable[[], ResNet]] = {
 
 def make_extractor(name: str = "padded", seed: int = 0) -> Extractor:
     """With weights and statistics that differ from channel to channel."""
-    torch.manual_seed(seed)
+    torch.manual_seed(SEED_OFFSET + seed)
     network = NETWORKS[name]()
     for part in network.modules():
         if isinstance(part, nn.BatchNorm2d):
@@ -41,7 +42,7 @@ def some_views(extractor: Extractor, size: int = 16) -> Tensor:
 
 def some_kept(extractor: Extractor, seed: int = 1) -> Tensor:
     """About half of the channels, and the first of every group."""
-    chance = torch.Generator().manual_seed(seed)
+    chance = seeded(seed)
     parts = []
     for size in extractor.group_sizes:
         part = torch.rand(size, generator=chance) < 0.5
@@ -52,7 +53,7 @@ def some_kept(extractor: Extractor, seed: int = 1) -> Tensor:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_extractor_computes_what_its_network_does(name: str) -> None:
-    torch.manual_seed(0)
+    torch.manual_seed(SEED_OFFSET)
     network = NETWORKS[name]()
     extractor = Extractor(copy.deepcopy(network))
     views = some_views(extractor)
@@ -121,7 +122,7 @@ def slow_used(extractor: Extractor, gates: Tensor) -> tuple[float, int]:
 
 def test_the_ratio_in_use_counts_weights_between_open_channels() -> None:
     extractor = Extractor(ResNet((4, 6), 1, "project"))
-    gates = torch.rand(20, generator=torch.Generator().manual_seed(0))
+    gates = torch.rand(20, generator=seeded(0))
     used, total = slow_used(extractor, gates)
     assert float(extractor.used_ratio(gates)) == pytest.approx(used / total)
     assert float(extractor.used_ratio(torch.ones(20))) == pytest.approx(1)

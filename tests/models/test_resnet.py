@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from remnant.models.resnet import BasicBlock, ResNet, resnet18, resnet_cifar
+from tests.support.worlds import seeded
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_the_stem_of_resnet18_decides_its_resolution(
 
 
 def some_views() -> Tensor:
-    return torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    return torch.randn(4, 3, 32, 32, generator=seeded(0))
 
 
 @pytest.mark.parametrize("has_last_relu", [True, False])

@@ -15,13 +15,14 @@ from remnant.models.task_transformer import (
     TaskTransformer,
     patch_offsets,
 )
+from tests.support.worlds import seeded
 
 GRID = (3, 4)
 
 
 def shake(network: nn.Module, seed: int = 0) -> Any:
     """Give every weight a large value, so that no part can be left out unnoticed."""
-    source = torch.Generator().manual_seed(seed)
+    source = seeded(seed)
     for parameter in network.parameters():
         parameter.data.normal_(std=0.4, generator=source)
     return network.double()
@@ -44,13 +45,13 @@ def make_network(num_tasks: int = 3, **changes: Any) -> TaskTransformer:
 
 
 def views(count: int = 5) -> Tensor:
-    source = torch.Generator().manual_seed(1)
+    source = seeded(1)
     return torch.randn(count, 3, 12, 16, dtype=torch.float64, generator=source)
 
 
 def some_known(num_rows: int, num_known: int = 5) -> Tensor:
     """bool [n, 3, 4]; the first and last image are whole, the others are known in part."""
-    noise = torch.rand(num_rows, 12, generator=torch.Generator().manual_seed(2))
+    noise = torch.rand(num_rows, 12, generator=seeded(2))
     known = (noise.argsort(dim=1).argsort(dim=1) < num_known).view(-1, *GRID)
     known[[0, -1]] = True
     return known
@@ -308,7 +309,7 @@ def test_without_its_residuals_an_embedding_is_the_task_token() -> None:
 
 def test_residuals_keep_their_mean() -> None:
     network = make_network()
-    draws = torch.rand(4000, network.num_draws, generator=torch.Generator().manual_seed(0))
+    draws = torch.rand(4000, network.num_draws, generator=seeded(0))
     factors = network._residual_factors(draws)
     assert factors is not None
     torch.testing.assert_close(factors.mean(dim=0), torch.ones(5, 2), atol=0.06, rtol=0)

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from remnant.models.vit import Block, initialize, sine_cosine_code
+from tests.support.worlds import seeded
 
 
 def random_block() -> Block:
     block = Block(width=16, head_width=4, mlp_width=24).double()
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     for parameter in block.parameters():
         parameter.data.normal_(std=0.3, generator=generator)
     return block
@@ -64,7 +65,7 @@ def test_initial_weights_come_from_the_given_generator_alone() -> None:
     for global_seed in (1, 2):
         torch.manual_seed(global_seed)
         block = Block(width=8, head_width=4, mlp_width=8)
-        initialize(block, torch.Generator().manual_seed(5))
+        initialize(block, seeded(5))
         blocks.append(block)
     for one, other in zip(blocks[0].parameters(), blocks[1].parameters(), strict=True):
         assert torch.equal(one, other)

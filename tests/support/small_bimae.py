@@ -20,7 +20,7 @@ from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
 from tests.support.literal_bilateral import LiteralBilateralMAE
-from tests.support.worlds import MEAN, STD
+from tests.support.worlds import MEAN, NUM_THREADS, STD, seeded
 
 SHAPE = (16, 16, 3)
 NUM_PATCHES, NUM_VISIBLE = 16, 4
@@ -51,7 +51,7 @@ def make_method(
 
 def shake(method: BiMAE, seed: int = 0) -> None:
     """Give every weight a large value, so that no part can be left out unnoticed."""
-    source = torch.Generator().manual_seed(seed)
+    source = seeded(seed)
     for parameter in method.parameters():
         parameter.data.normal_(std=0.3, generator=source)
 
@@ -72,7 +72,7 @@ def literal_twin(method: BiMAE) -> LiteralBilateralMAE:
 
 def noise_images(count: int, seed: int = 0) -> Tensor:
     """uint8 [count, 16, 16, 3] of which no two pixels are likely to be alike."""
-    source = torch.Generator().manual_seed(seed)
+    source = seeded(seed)
     return torch.randint(0, 256, (count, *SHAPE), dtype=torch.uint8, generator=source)
 
 
@@ -91,7 +91,7 @@ def make_task(index: int, per_class: int = 6) -> Task:
 
 def make_batch(size: int = 3, *, seed: int = 0, step: int = 0, **changes: Any) -> Batch:
     """A batch of noise with labels 0, 1, 2, ...; `changes` are fields of `Batch`."""
-    views = torch.randn(size, 3, 16, 16, generator=torch.Generator().manual_seed(seed))
+    views = torch.randn(size, 3, 16, 16, generator=seeded(seed))
 
     def draw(name: str, *shape: int) -> Tensor:
         return torch.rand(size, *shape, generator=generator(seed, name, step))
@@ -111,7 +111,7 @@ def make_batch(size: int = 3, *, seed: int = 0, step: int = 0, **changes: Any) -
 
 def some_known(count: int, seed: int = 0, num_known: int = NUM_VISIBLE) -> Tensor:
     """bool [count, 4, 4] with `num_known` patches of each image known."""
-    noise = torch.rand(count, NUM_PATCHES, generator=torch.Generator().manual_seed(seed))
+    noise = torch.rand(count, NUM_PATCHES, generator=seeded(seed))
     return (noise.argsort(dim=1).argsort(dim=1) < num_known).view(count, 4, 4)
 
 
@@ -155,7 +155,7 @@ class Log:
 
 @cache
 def _one_process() -> Processes:
-    return Processes(TrainingConfig(accelerator="cpu", threads=1))
+    return Processes(TrainingConfig(accelerator="cpu", threads=NUM_THREADS))
 
 
 def make_trainer(

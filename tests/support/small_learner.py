@@ -10,6 +10,7 @@ from remnant.learner import Learner
 from remnant.methods import METHODS
 from remnant.phases import StepReport
 from tests.support.pixel_method import Pixels
+from tests.support.worlds import NUM_THREADS, SEED_OFFSET
 
 
 class TaughtPixels(Pixels):
@@ -32,7 +33,7 @@ TINY: dict[str, Any] = {
     "learning_rate": 0.02,
     "augment": "none",
     "accelerator": "cpu",
-    "threads": 1,
+    "threads": NUM_THREADS,
     "quiet": True,
     "options": {"training.checkpoint_every_steps": 2},
 }
@@ -46,7 +47,9 @@ def stripes(*names: Any, per_class: int = 6, seed: int = 0) -> tuple[np.ndarray,
     """Images whose bright column tells the name, "a" or 0 the first: uint8 [N, 8, 8, 3]."""
     labels = [name for name in names for _ in range(per_class)]
     columns = [name if isinstance(name, int) else ord(name) - ord("a") for name in labels]
-    images = np.random.default_rng(seed).integers(20, 60, (len(labels), 8, 8, 3), dtype=np.uint8)
+    images = np.random.default_rng(SEED_OFFSET + seed).integers(
+        20, 60, (len(labels), 8, 8, 3), dtype=np.uint8
+    )
     images[np.arange(len(labels)), :, columns] += 150
     return images, labels
 

@@ -13,6 +13,7 @@ from remnant.memory import Memory, MemoryConfig
 from remnant.methods import METHODS, Method, MethodContext
 from remnant.training.trainer import Trainer
 from tests.support.small_bimae import SHAPE, Log, make_task
+from tests.support.worlds import SEED_OFFSET
 
 SCHEDULE = {"epochs": 1, "batch_size": 4, "optimizer": {"name": "sgd", "lr": 0.05}}
 
@@ -24,7 +25,7 @@ def make_residual(name: str, *, codec: Any = "raw", **options: Any) -> Any:
     if METHODS[name].uses_memory:
         config = MemoryConfig.model_validate({"budget": "3images/class", "codec": codec})
         memory = Memory(config, SHAPE, seed=3)
-    torch.manual_seed(5)
+    torch.manual_seed(SEED_OFFSET + 5)
     return METHODS[name](
         METHODS[name].Config.model_validate(settings), MethodContext(SHAPE, (2, 2), memory)
     )
@@ -33,7 +34,7 @@ def make_residual(name: str, *, codec: Any = "raw", **options: Any) -> Any:
 def learn_task(method: Method, index: int, trainer: Trainer) -> Log:
     """The first or the second task, from beginning to end."""
     task, log = make_task(index), Log()
-    torch.manual_seed(index)
+    torch.manual_seed(SEED_OFFSET + index)
     method.begin_task(task, trainer.reader)
     for phase in method.phases(task, trainer.reader):
         trainer.fit(method, task, phase, watchers=(log,))

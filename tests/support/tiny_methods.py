@@ -6,6 +6,7 @@ Everything that has state or a phase of its own is on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from remnant.config import RunConfig
@@ -16,6 +17,7 @@ from remnant.methods import METHODS
 from remnant.testing import Trial, small_config
 from remnant.training.processes import TrainingConfig
 from remnant.views.augment import AugmentConfig
+from tests.support.worlds import SEED_OFFSET
 
 SGD = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
 SIGNED = {"name": "resnet8", "has_last_relu": False}
@@ -32,7 +34,8 @@ def _trial(
     **settings: Any,
 ) -> Trial:
     method = METHODS[name]
-    return Trial.of(method, small_config(method, **settings), memory, task_sizes)
+    trial = Trial.of(method, small_config(method, **settings), memory, task_sizes)
+    return replace(trial, seed=trial.seed + SEED_OFFSET)
 
 
 def _expandable(name: str, **settings: Any) -> Trial:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cache
 
@@ -14,13 +15,23 @@ from remnant.images import ArrayImages, ImageSet
 
 MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 
+# `make test-elsewhere` tries other images and first weights, and more threads. The golden runs
+# alone keep theirs.
+SEED_OFFSET = int(os.environ.get("REMNANT_TEST_SEED", "0"))
+NUM_THREADS = int(os.environ.get("REMNANT_TEST_THREADS", "1"))
+
 load_once = cache(load_dataset)  # runs of a second should not load for two
+
+
+def seeded(seed: int) -> torch.Generator:
+    """A generator for images, features and weights; `REMNANT_TEST_SEED` shifts them all."""
+    return torch.Generator().manual_seed(SEED_OFFSET + seed)
 
 
 def filled_images(labels: Tensor, size: int = 16, seed: int = 0) -> Tensor:
     """uint8 [N, size, size, 3]: class k is grey of level 20 + 40 k, give or take 8."""
     shape = (len(labels), size, size, 3)
-    noise = torch.randint(-8, 9, shape, generator=torch.Generator().manual_seed(seed))
+    noise = torch.randint(-8, 9, shape, generator=seeded(seed))
     return (20 + 40 * labels.view(-1, 1, 1, 1) + noise).clamp(0, 255).to(torch.uint8)
 
 

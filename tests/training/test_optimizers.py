@@ -16,6 +16,7 @@ from remnant.training.optimizers import (
     optimizer_tensors,
     set_learning_rate,
 )
+from tests.support.worlds import SEED_OFFSET, seeded
 
 
 def rates(steps_per_epoch: int, num_steps: int, **settings: Any) -> list[float]:
@@ -55,13 +56,13 @@ def test_warm_up_longer_than_the_phase_never_divides_by_zero() -> None:
 
 
 def make_network() -> nn.Module:
-    torch.manual_seed(3)
+    torch.manual_seed(SEED_OFFSET + 3)
     return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
 
 
 def train(network: nn.Module, optimizer: torch.optim.Optimizer, steps: range) -> None:
     for step in steps:
-        inputs = torch.randn(6, 4, generator=torch.Generator().manual_seed(step))
+        inputs = torch.randn(6, 4, generator=seeded(step))
         optimizer.zero_grad()
         (network(inputs) ** 2).sum().backward()
         set_learning_rate(optimizer, 0.01 / (step + 1))

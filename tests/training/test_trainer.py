@@ -20,12 +20,12 @@ from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import NonFiniteLossError, Trainer
 from remnant.views.augment import AugmentConfig
 from tests.support.pixel_method import Pixels, flat_weights, make_pixels, schedule
-from tests.support.worlds import MEAN, STD, LazyImages, make_set
+from tests.support.worlds import MEAN, NUM_THREADS, STD, LazyImages, make_set
 
 
 @cache
 def one_process() -> Processes:
-    return Processes(TrainingConfig(accelerator="cpu", threads=1))
+    return Processes(TrainingConfig(accelerator="cpu", threads=NUM_THREADS))
 
 
 def make_trainer(*, accumulate: int = 1, checkpoint_every_steps: int = 1000) -> Trainer:
