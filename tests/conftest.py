@@ -38,22 +38,23 @@ _SECONDS_TO_END = 5.0
 hypothesis.settings.register_profile("remnant", deadline=None)
 hypothesis.settings.load_profile("remnant")
 
-# Files of tests that train or compare floats, which every processor rounds in its own way. In
-# conformance/, where most tests are about bytes, the tests have the mark themselves.
+# Files of tests that train or compare floats, which every processor rounds in its own way.
 _NUMERIC = (
-    *("golden", "methods", "models", "learner/test_export.py", "learner/test_learner.py"),
-    *("memory/test_selection.py", "memory/test_transform.py", "test_augment.py"),
-    *("test_learning.py", "test_losses.py", "test_metrics.py", "test_rand_augment.py"),
-    *("training/test_acceleration.py", "training/test_optimizers.py", "training/test_trainer.py"),
+    *("conformance", "golden", "methods", "models", "views", "test_losses.py", "test_metrics.py"),
+    *("learner/test_learner.py", "learner/test_onnx_export.py", "learner/test_old_stores.py"),
+    *("memory/test_selection.py", "memory/test_transform.py", "runs/test_old_run.py"),
+    *("training/test_devices.py", "training/test_optimizers.py", "training/test_task_loop.py"),
+    "training/test_trainer.py",
 )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks `numeric` by folder or file, so that new tests there need no mark of their own."""
-    here = Path(__file__).parent
+    numeric = [Path(__file__).parent / name for name in _NUMERIC]
+    assert all(path.exists() for path in numeric), "tests/conftest.py names a file that is gone"
     for item in items:
-        if any(item.path.is_relative_to(here / name) for name in _NUMERIC):
+        if any(item.path.is_relative_to(path) for path in numeric):
             item.add_marker(pytest.mark.numeric)
 
 
