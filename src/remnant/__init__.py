@@ -48,7 +48,8 @@ def register(thing: ThingT) -> ThingT:
     for table, refusal in zip(tables, refusals, strict=True):
         if not refusal:
             return table.register(thing)
-    raise InputError(f"{thing!r} cannot be registered: {' '.join(refusals)}")
+    kinds = " or ".join(f"a {table.kind}" for table in tables)
+    raise InputError(f"remnant.register takes {kinds}. {' '.join(refusals)}")
 
 
 def __dir__() -> list[str]:

@@ -253,7 +253,7 @@ def _check_kind(method: object) -> None:
     if not is_method or not issubclass(getattr(method, "Config", object), MethodConfig):
         raise InputError(
             "a method must be a subclass of remnant.methods.Method whose Config is a subclass of "
-            f"MethodConfig; got {method!r}."
+            f"MethodConfig; got {method!r:.80}."
         )
 
 
