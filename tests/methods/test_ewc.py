@@ -191,11 +191,13 @@ def test_the_classifier_can_be_left_free() -> None:
 
 def test_a_strong_penalty_keeps_the_weights_that_matter() -> None:
     moved = {}
+    # Small steps: larger ones jump over what so strong a penalty allows.
+    steps = {"epochs": 8, "batch_size": 4, "optimizer": {"name": "sgd", "lr": 0.01}}
     for weight in (0.0, 1e4):
         trainer = make_trainer()
-        method = make_ewc(penalty_weight=weight)
+        method = make_ewc(penalty_weight=weight, first=steps)
         learn_task(method, 0, trainer)
         before = method.anchor["backbone.conv.weight"].clone()
         learn_task(method, 1, trainer)
         moved[weight] = (method.backbone.conv.weight - before).norm().item()
-    assert moved[1e4] < 0.8 * moved[0.0]
+    assert moved[1e4] < 0.6 * moved[0.0]  # 0.2 to 0.4
