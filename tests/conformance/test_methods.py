@@ -8,7 +8,6 @@ from remnant.methods import METHODS
 from remnant.testing import CHECKS, Check
 from tests.support.tiny_methods import TRIALS
 
-
 # One trial for all checks of a method, since most look at the same run.
 ALL = [
     Check(trial, function) for make in TRIALS.values() for trial in [make()] for function in CHECKS

@@ -6,14 +6,15 @@ import torch
 from torch import nn
 
 from remnant.errors import InputError
-from remnant.memory import Keeps, KeptTensors, Memory, MemoryConfig
+from remnant.memory import Candidate, Keeps, KeptTensors, Memory, MemoryConfig
 from tests.support.worlds import filled_images
 
 
 def make_memory(*labels: int) -> Memory:
     memory = Memory(MemoryConfig(budget="2images/class"), (16, 16, 3), seed=0)
     for label in labels:
-        memory.add_class(label, f"grey {label}", filled_images(torch.full((2,), label)).numpy())
+        images = filled_images(torch.full((2,), label)).numpy()
+        memory.add_class(label, f"grey {label}", map(Candidate, images))
     return memory
 
 

@@ -59,6 +59,7 @@ def test_the_defaults_are_the_settings_of_the_paper_and_all_beyond_it_is_off() -
         "balanced_tuning": None,
         "refresh_every_epochs": None,
         "unmasked_ratio": 0.0,
+        "presentation": "published",
     }
     assert {name: getattr(config, name) for name in beyond} == beyond
     assert SHORT.sampling == "union"

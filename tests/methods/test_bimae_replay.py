@@ -305,3 +305,32 @@ def test_processes_that_choose_apart_hold_the_same_exemplars_within_one_budget()
         assert process.memory.nbytes <= process.memory.budget_bytes == 2 * 768
         digests.add(process.memory.digest())
     assert len(digests) == 1
+
+
+# -------------------------------------------------------------------------- presentation symmetry
+
+
+def test_new_images_are_completed_and_left_uncropped_as_exemplars_are() -> None:
+    trainer = make_trainer()
+    method = after_first_task(trainer, exact_view_ratio=0.5, presentation="symmetric")
+    task = make_task(1)
+    method.begin_task(task, trainer.reader)
+    phase = next(method.phases(task, trainer.reader))
+    assert phase.new_views == "uncropped"
+    assert phase.twins is not None
+    assert method.memory is not None
+    stored = method.memory.present(pixels_of(task.train).numpy().astype("uint8"))
+    assert stored is not None
+    assert stored.is_known is not None
+    twins, originals = pixels_of(phase.twins), pixels_of(task.train)
+    is_stored = patch_pixels(stored.is_known)
+    assert torch.equal(twins[is_stored], originals[is_stored])
+    assert not torch.equal(twins[~is_stored], originals[~is_stored])
+
+
+def test_as_published_new_images_are_shown_as_they_are() -> None:
+    trainer = make_trainer()
+    method = after_first_task(trainer)
+    method.begin_task(make_task(1), trainer.reader)
+    phase = next(method.phases(make_task(1), trainer.reader))
+    assert (phase.new_views, phase.twins) == ("free", None)

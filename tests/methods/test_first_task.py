@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from remnant.errors import InputError
+from remnant.methods import METHODS, MethodContext
 from tests.support.small_bimae import make_trainer
 from tests.support.small_residual import learn_task, make_residual
 
@@ -29,3 +31,10 @@ def test_the_first_task_gives_the_same_network(name: str) -> None:
     for key, tensor in expected.state_dict().items():
         if not key.endswith("num_batches_tracked"):  # of no effect
             assert torch.equal(found[key], tensor), key
+
+
+def test_a_prior_that_a_loss_cannot_take_is_refused() -> None:
+    schedule = {"epochs": 1, "batch_size": 4, "optimizer": {"lr": 0.1}, "corrects_prior": True}
+    config = METHODS["lwf"].Config.model_validate({"name": "lwf", "first": schedule})
+    with pytest.raises(InputError, match="lwf has no cross-entropy over all classes"):
+        METHODS["lwf"](config, MethodContext((8, 8, 3), (2, 2), None))

@@ -61,6 +61,7 @@ def _bimae() -> Trial:
         align_weights=True,
         refresh_every_epochs=3,
         exact_view_ratio=0.5,
+        presentation="symmetric",
         balanced_tuning=schedule(2, name="adam", lr=1e-3),
     )
 

@@ -212,7 +212,7 @@ def num_known(batch: Batch) -> torch.Tensor:
 def test_new_images_are_shown_in_part_as_often_and_through_as_many_patches() -> None:
     data, replay = make_set(2, 20, size=8), half_known(make_set(2, 20, size=8, first_id=50))
     feeder = make_feeder(
-        data, replay, partial_view_ratio=0.6, num_epochs=20, batch_size=20, masks_new=True
+        data, replay, partial_view_ratio=0.6, num_epochs=20, batch_size=20, new_views="masked"
     )
     new, old = seen_by_origin(feeder, num_known)
     assert set(new.tolist()) == set(old.tolist()) == {8, 16}  # half of 4 x 4 patches, or all
@@ -222,7 +222,7 @@ def test_new_images_are_shown_in_part_as_often_and_through_as_many_patches() -> 
 
 def test_masks_of_new_images_change_from_step_to_step() -> None:
     data, replay = make_set(1, 1, size=8), half_known(make_set(1, 1, size=8, first_id=50))
-    feeder = make_feeder(data, replay, num_epochs=8, batch_size=2, masks_new=True)
+    feeder = make_feeder(data, replay, num_epochs=8, batch_size=2, new_views="masked")
     batches = [batch for parts in all_batches(feeder) for batch in parts]
     masks = {
         tuple(known.flatten().tolist())
@@ -233,8 +233,9 @@ def test_masks_of_new_images_change_from_step_to_step() -> None:
     assert len(masks) > 4
 
 
+@pytest.mark.parametrize("new_views", ["masked", "uncropped"])
 @pytest.mark.parametrize("train", ["crop-flip", "resized-crop-flip"])
-def test_border_pixels_do_not_tell_new_from_old(train: Train) -> None:
+def test_border_pixels_do_not_tell_new_from_old(train: Train, new_views: str) -> None:
     data, replay = make_set(2, 20, size=8), half_known(make_set(2, 20, size=8, first_id=50))
 
     def is_black_at_the_border(batch: Batch) -> torch.Tensor:
@@ -243,7 +244,13 @@ def test_border_pixels_do_not_tell_new_from_old(train: Train) -> None:
         return (edges - black.view(1, 3, 1)).abs().amax(dim=1).lt(1e-3).any(dim=1).double()
 
     feeder = make_feeder(
-        data, replay, train, partial_view_ratio=0.5, num_epochs=20, batch_size=20, masks_new=True
+        data,
+        replay,
+        train,
+        partial_view_ratio=0.5,
+        num_epochs=20,
+        batch_size=20,
+        new_views=new_views,
     )
     new, old = (float(found.mean()) for found in seen_by_origin(feeder, is_black_at_the_border))
     assert new == pytest.approx(old, abs=0.08)
@@ -255,7 +262,7 @@ def test_where_new_images_are_shown_whole_they_come_from_their_twins() -> None:
         ArrayImages(torch.zeros(40, 8, 8, 3, dtype=torch.uint8)), data.labels, data.ids
     )
     feeder = make_feeder(
-        data, replay, "none", partial_view_ratio=0.5, num_epochs=4, masks_new=True, twins=black
+        data, replay, "none", partial_view_ratio=0.5, num_epochs=4, new_views="masked", twins=black
     )
     (new_known, _), (new_views, old_views) = (
         seen_by_origin(feeder, what) for what in (num_known, lambda batch: batch.views)
@@ -263,3 +270,23 @@ def test_where_new_images_are_shown_whole_they_come_from_their_twins() -> None:
     brightest = new_views.flatten(1).amax(dim=1)
     assert torch.equal(brightest < -1.9, new_known == 16)
     assert (old_views.flatten(1).amax(dim=1) > -1.9).all()
+
+
+def test_uncropped_new_images_stay_whole() -> None:
+    data, replay = make_set(2, 20, size=8), half_known(make_set(2, 20, size=8, first_id=50))
+    feeder = make_feeder(data, replay, partial_view_ratio=0.5, new_views="uncropped")
+    new, old = seen_by_origin(feeder, num_known)
+    assert set(new.tolist()) == {16}
+    assert set(old.tolist()) == {8, 16}
+
+
+def test_the_prior_of_the_draws_is_added_to_the_scores() -> None:
+    data, replay = make_set(1, 30, size=8), make_set(2, 5, size=8, first_id=50)
+    chosen = schedule(2, 8).model_copy(update={"corrects_prior": True})
+    phase = Phase("train", data, chosen, (), replay)
+    feeder = Feeder(phase, Look(AugmentConfig(train="none"), MEAN, STD), 5, CPU)
+    (batch,) = next(feeder.batches(range(1), range(1), 1))
+    expected = torch.tensor([35 / 40, 5 / 40]).log()
+    assert torch.allclose(batch.corrected(torch.zeros(3, 2)), expected.expand(3, 2))
+    plain = all_batches(make_feeder(data, replay))[0][0]
+    assert torch.equal(plain.corrected(torch.zeros(3, 2)), torch.zeros(3, 2))

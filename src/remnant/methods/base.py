@@ -63,6 +63,7 @@ class Method(nn.Module, Generic[ConfigT]):
     """
 
     uses_memory: ClassVar[bool] = True
+    corrects_prior: ClassVar[bool] = False  # its loss goes through `Batch.corrected`
     takes_known_classes: ClassVar[bool] = False  # a task may bring more images of old classes
     has_one_row_per_class: ClassVar[bool] = False  # in a linear classifier, and nothing else
     Config: ClassVar[type[MethodConfig]]
@@ -71,6 +72,14 @@ class Method(nn.Module, Generic[ConfigT]):
 
     def __init__(self, config: ConfigT, context: MethodContext) -> None:
         super().__init__()
+        if not self.corrects_prior and any(
+            schedule is not None and schedule.corrects_prior
+            for schedule in (config.first, config.later)
+        ):
+            raise InputError(
+                f"{config.name} has no cross-entropy over all classes, which corrects_prior needs. "
+                "Leave it out."
+            )
         self.config = config
         self.memory = context.memory
 

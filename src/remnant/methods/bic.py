@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -55,6 +55,7 @@ class BiCConfig(MethodConfig):
 
 class BiC(Method[BiCConfig]):
     Config = BiCConfig
+    corrects_prior: ClassVar[bool] = True
 
     def __init__(self, config: BiCConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -113,7 +114,7 @@ class BiC(Method[BiCConfig]):
 
     def loss(self, batch: Batch) -> Terms:
         scores = self._scores(batch.views)  # [B, K]
-        classify = F.cross_entropy(scores, batch.labels)
+        classify = F.cross_entropy(batch.corrected(scores), batch.labels)
         if self.teacher is None:
             return {"classify": classify}
         old = self.teacher(batch.views)  # [B, K_old]

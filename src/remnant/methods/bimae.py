@@ -75,6 +75,9 @@ class BiMAEConfig(MethodConfig):
 
     # Beyond the paper.
     exact_view_ratio: float = Field(default=0.0, ge=0, le=1)  # exemplars by stored patches alone
+    # "symmetric": new images look in training as exemplars do, cropped, coded and completed as
+    # often, so that no network can tell old classes from new ones by their looks.
+    presentation: Literal["published", "symmetric"] = "published"
     distill_weight: float = Field(default=0.0, ge=0)
     distill_temperature: float = Field(default=2.0, gt=0)
     align_weights: bool = False
@@ -86,6 +89,7 @@ class BiMAEConfig(MethodConfig):
 
 class BiMAE(Method[BiMAEConfig]):
     Config = BiMAEConfig
+    corrects_prior: ClassVar[bool] = True
     takes_known_classes: ClassVar[bool] = True
     has_one_row_per_class: ClassVar[bool] = True
 
@@ -104,6 +108,7 @@ class BiMAE(Method[BiMAEConfig]):
         self._check_memory(context.memory)
         self.teacher: Frozen[BilateralMAE] | None = None
         self.completed: ImageSet | None = None  # the memory as it is replayed in this task
+        self.twins: ImageSet | None = None  # the new images as they would be replayed
 
     def _check_ratios(self) -> None:
         for name in ("mask_ratio", "coarse_mask_ratio", "fine_mask_ratio"):
@@ -143,7 +148,9 @@ class BiMAE(Method[BiMAEConfig]):
     # -------------------------------------------------------------------------------- the six verbs
 
     def begin_task(self, task: Task, reader: Reader) -> None:
-        self.completed = self.complete_memory(reader)  # by the network of the task before
+        # By the network of the task before.
+        self.completed = self.complete_memory(reader)
+        self.twins = self._present(task.train, reader)
         is_distilling = self.config.distill_weight > 0 and task.index > 0
         self.teacher = frozen_copy(self.network) if is_distilling else None
         self.grow(task)
@@ -160,6 +167,7 @@ class BiMAE(Method[BiMAEConfig]):
         for first in range(0, schedule.epochs, every):
             if first > 0:
                 self.completed = self.complete_memory(reader)
+                self.twins = self._present(task.train, reader)
             last = min(first + every, schedule.epochs)
             name = "train" if every >= schedule.epochs else f"train from epoch {first + 1}"
             yield self._phase(name, task, schedule, (first, last))
@@ -174,7 +182,8 @@ class BiMAE(Method[BiMAEConfig]):
                 parameters=self.network.classifier.parameters(),
                 loss=self._classify_whole,
             )
-            yield replace(tune, partial_view_ratio=0.0)  # whole: cropped as the new images are
+            # Whole: cropped as the new images are.
+            yield replace(tune, partial_view_ratio=0.0, twins=self.twins)
 
     def loss(self, batch: Batch) -> Terms:
         """[bimae] E8, and the terms beyond it."""
@@ -211,7 +220,8 @@ class BiMAE(Method[BiMAEConfig]):
         return self.network.visible_ids(noise, self.config.mask_ratio)
 
     def _classify(self, batch: Batch, scores: Tensor, visible_ids: Tensor | None) -> Terms:
-        terms = {"classify": self.config.classify_weight * F.cross_entropy(scores, batch.labels)}
+        classify = F.cross_entropy(batch.corrected(scores), batch.labels)
+        terms = {"classify": self.config.classify_weight * classify}
         if self.teacher is not None:
             with torch.no_grad():
                 old = _masked_scores(self.teacher.network, batch.views, visible_ids)
@@ -300,7 +310,10 @@ class BiMAE(Method[BiMAEConfig]):
         With exact views the set also says which patches were stored.
         """
         stored = self.replay()
-        if stored is None or stored.is_known is None or not self.config.generate_replay:
+        return None if stored is None else self._complete(stored, reader)
+
+    def _complete(self, stored: ImageSet, reader: Reader) -> ImageSet:
+        if stored.is_known is None or not self.config.generate_replay:
             return stored
         completed = torch.cat(
             [
@@ -311,7 +324,16 @@ class BiMAE(Method[BiMAEConfig]):
             ]
         )
         known = stored.is_known if self.config.exact_view_ratio > 0 else None
-        return ImageSet(ArrayImages(completed), stored.labels, stored.ids, known)
+        return replace(stored, images=ArrayImages(completed), is_known=known)
+
+    def _present(self, new: ImageSet, reader: Reader) -> ImageSet | None:
+        """The new images as the memory would give them back; None where they are not shown so."""
+        if self.config.presentation == "published" or self.completed is None:
+            return None
+        assert self.memory is not None, "only a memory gives completions"
+        images = (image for batch in reader.images(new) for image in batch.numpy())
+        stored = self.memory.present(images)
+        return None if stored is None else self._complete(stored, reader)
 
     @torch.no_grad()
     def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor] | None:
@@ -355,7 +377,12 @@ class BiMAE(Method[BiMAEConfig]):
         ratio = self.config.exact_view_ratio if self.config.generate_replay else 1.0
         whole = self.phase(name, task.train, schedule, replay=self.completed)
         return replace(
-            whole, partial_view_ratio=ratio, is_whole_step=self._is_unmasked, epochs=epochs
+            whole,
+            partial_view_ratio=ratio,
+            new_views="uncropped" if self.config.presentation == "symmetric" else "free",
+            twins=self.twins,
+            is_whole_step=self._is_unmasked,
+            epochs=epochs,
         )
 
 

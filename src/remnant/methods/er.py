@@ -21,6 +21,7 @@ class ERConfig(MethodConfig):
 
 class ER(Method[ERConfig]):
     Config = ERConfig
+    corrects_prior: ClassVar[bool] = True
     takes_known_classes: ClassVar[bool] = True
     has_one_row_per_class: ClassVar[bool] = True
 
@@ -29,4 +30,5 @@ class ER(Method[ERConfig]):
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
 
     def loss(self, batch: Batch) -> Terms:
-        return {"classify": F.cross_entropy(self.predict(batch.views), batch.labels)}
+        scores = batch.corrected(self.predict(batch.views))
+        return {"classify": F.cross_entropy(scores, batch.labels)}

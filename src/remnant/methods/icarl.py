@@ -8,7 +8,7 @@ stream from the start and trains those of classes to come towards 0.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -40,6 +40,7 @@ class ICaRLConfig(MethodConfig):
 
 class ICaRL(Method[ICaRLConfig]):
     Config = ICaRLConfig
+    corrects_prior: ClassVar[bool] = True
 
     def __init__(self, config: ICaRLConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -58,7 +59,7 @@ class ICaRL(Method[ICaRLConfig]):
         if self.config.loss == "sigmoid":
             classify, soft = sigmoid_losses(scores, batch.labels, old, self.num_averaged)
             return {"classify": classify} | ({} if old is None else {"distill": soft})
-        terms = {"classify": F.cross_entropy(scores, batch.labels)}
+        terms = {"classify": F.cross_entropy(batch.corrected(scores), batch.labels)}
         if old is not None:
             terms["distill"] = distill(self.config.distillation, scores, old)
         return terms

@@ -19,6 +19,7 @@ class JointConfig(MethodConfig):
 
 class Joint(Method[JointConfig]):
     Config = JointConfig
+    corrects_prior: ClassVar[bool] = True
     uses_memory: ClassVar[bool] = False
     has_one_row_per_class: ClassVar[bool] = True
 
@@ -32,4 +33,5 @@ class Joint(Method[JointConfig]):
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
 
     def loss(self, batch: Batch) -> Terms:
-        return {"classify": F.cross_entropy(self.predict(batch.views), batch.labels)}
+        scores = batch.corrected(self.predict(batch.views))
+        return {"classify": F.cross_entropy(scores, batch.labels)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -50,6 +50,7 @@ class UCIRConfig(MethodConfig):
 
 class UCIR(Method[UCIRConfig]):
     Config = UCIRConfig
+    corrects_prior: ClassVar[bool] = True
 
     def __init__(self, config: UCIRConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -77,7 +78,8 @@ class UCIR(Method[UCIRConfig]):
     def loss(self, batch: Batch) -> Terms:
         features = self.features(batch.views)
         cosines = self.cosine.similarities(features)  # [B, K]
-        terms = {"classify": F.cross_entropy(self.cosine.scale * cosines, batch.labels)}
+        scores = batch.corrected(self.cosine.scale * cosines)
+        terms = {"classify": F.cross_entropy(scores, batch.labels)}
         if self.teacher is None:
             return terms
         config, num_old, num_new = self.config, len(self.cosine.old), len(self.cosine.new)

@@ -36,6 +36,7 @@ class WAConfig(MethodConfig):
 
 class WA(Method[WAConfig]):
     Config = WAConfig
+    corrects_prior: ClassVar[bool] = True
     has_one_row_per_class: ClassVar[bool] = True
 
     def __init__(self, config: WAConfig, context: MethodContext) -> None:
@@ -55,7 +56,7 @@ class WA(Method[WAConfig]):
 
     def loss(self, batch: Batch) -> Terms:
         scores = self.predict(batch.views)  # [B, K]
-        classify = F.cross_entropy(scores, batch.labels)
+        classify = F.cross_entropy(batch.corrected(scores), batch.labels)
         if self.teacher is None:
             return {"classify": classify}
         old = self.teacher(batch.views)  # [B, K_old]

@@ -43,6 +43,7 @@ class Rows:
     ids: Tensor
     is_replay: Tensor
     is_known: Tensor | None
+    is_fixed: Tensor | None = None  # bool [n]: whole, but not to be cropped
 
     def pin(self) -> Rows:
         """The same in memory that a device can copy from while it computes."""
@@ -52,6 +53,7 @@ class Rows:
             self.ids,  # stay on the CPU
             self.is_replay.pin_memory(),
             None if self.is_known is None else self.is_known.pin_memory(),
+            None if self.is_fixed is None else self.is_fixed.pin_memory(),
         )
 
 
@@ -74,6 +76,7 @@ class Feeder:
         self._sets = [phase.data] if phase.replay is None else [phase.data, phase.replay]
         self._num_new = len(phase.data)
         self._twins = phase.twins
+        self._new_views = phase.new_views
         self._num_known = _num_known(phase)
         labels = torch.cat([part.labels for part in self._sets])
         self.sampler = Sampler(
@@ -131,16 +134,19 @@ class Feeder:
     def _read(self, step: int, rows: slice) -> Rows:
         """Some rows of a step's global batch: no process decodes what another one trains on."""
         positions = self.sampler.positions(step)[rows]
-        known = known_patches(self._sets, positions)
+        known, fixed = known_patches(self._sets, positions), None
         if known is not None:
-            is_new = positions < self._num_new
-            if self._num_known is not None:
+            is_new, is_whole = positions < self._num_new, self._is_shown_whole(step, rows)
+            if self._new_views == "masked":
                 known[is_new] = self._random_patches(step, rows, known.shape[1:])[is_new]
-            known |= self._is_shown_whole(step, rows)[:, None, None]
+            elif self._new_views == "uncropped":
+                fixed = is_new & ~is_whole
+            known |= is_whole[:, None, None]
         draws = None
         if self._look.augment.crops_on_read:
             draws = self._draw(step, rows, "crop", 4)
-        return self._with_twins(read_rows(self._sets, positions, known, draws), positions, draws)
+        read = read_rows(self._sets, positions, known, draws, fixed)
+        return self._with_twins(read, positions, draws)
 
     def _with_twins(self, rows: Rows, positions: Tensor, draws: Tensor | None) -> Rows:
         """New images that are shown whole, as the memory would give them back."""
@@ -149,6 +155,8 @@ class Feeder:
         is_twin = positions < self._num_new
         if rows.is_known is not None:
             is_twin &= rows.is_known.flatten(1).all(dim=1)
+        if rows.is_fixed is not None:
+            is_twin &= ~rows.is_fixed
         places = torch.nonzero(is_twin).flatten()
         twin_draws = None if draws is None else draws[places]
         rows.images[places] = self._twins.images.read(positions[places], twin_draws)
@@ -156,7 +164,6 @@ class Feeder:
 
     def _random_patches(self, step: int, rows: slice, grid: Sequence[int]) -> Tensor:
         """As many random patches as exemplars have known ones: bool [n, GH, GW]."""
-        assert self._num_known is not None, "only where new images are shown in part"
         noise = self._draw(step, rows, "new patches", grid[0] * grid[1] + 1)
         which = (noise[:, -1] * len(self._num_known)).long()
         ranks = noise[:, :-1].argsort(dim=1).argsort(dim=1)
@@ -174,6 +181,7 @@ class Feeder:
         here = slice(rows.start - first, rows.stop - first)
         move = partial(torch.Tensor.to, device=self._device, non_blocking=True)
         known = None if read.is_known is None else move(read.is_known[here])
+        fixed = None if read.is_fixed is None else move(read.is_fixed[here])
         draws = move(self._draw(step, rows, "augment", self._look.augment.num_draws))
         views, known = train_views(
             move(read.images[here]),
@@ -182,6 +190,7 @@ class Feeder:
             self._look.augment,
             self._look.mean,
             self._look.std,
+            fixed,
         )
         return Batch(
             views=views,
@@ -207,11 +216,10 @@ class Feeder:
         return torch.rand(size, *shape, generator=generator(self._seed, name, step))[rows]
 
 
-def _num_known(phase: Phase) -> Tensor | None:
-    """How many patches are known of each exemplar; None where new images are not masked."""
-    if not phase.masks_new or phase.replay is None or phase.replay.is_known is None:
-        return None
-    return phase.replay.is_known.flatten(1).sum(dim=1)
+def _num_known(phase: Phase) -> Tensor:
+    """How many patches are known of each exemplar that is known in part."""
+    known = None if phase.replay is None else phase.replay.is_known
+    return torch.empty(0) if known is None else known.flatten(1).sum(dim=1)
 
 
 def known_patches(sets: list[ImageSet], positions: Tensor) -> Tensor | None:
@@ -227,7 +235,11 @@ def known_patches(sets: list[ImageSet], positions: Tensor) -> Tensor | None:
 
 
 def read_rows(
-    sets: list[ImageSet], positions: Tensor, known: Tensor | None, draws: Tensor | None
+    sets: list[ImageSet],
+    positions: Tensor,
+    known: Tensor | None,
+    draws: Tensor | None,
+    fixed: Tensor | None = None,
 ) -> Rows:
     """Rows of several sets as if they stood one after the other.
 
@@ -239,6 +251,8 @@ def read_rows(
     ids = torch.empty(size, dtype=torch.int64)
     is_replay = torch.zeros(size, dtype=torch.bool)
     is_whole = torch.ones(size, dtype=torch.bool) if known is None else known.flatten(1).all(1)
+    if fixed is not None:
+        is_whole &= ~fixed
     for part, rows, places in _split(sets, positions):
         labels[rows], ids[rows] = part.labels[places], part.ids[places]
         is_replay[rows] = part is not sets[0]
@@ -248,7 +262,7 @@ def read_rows(
         whole, torn = is_whole[rows], ~is_whole[rows]
         images[rows[whole]] = part.images.read(places[whole], draws[rows[whole]])
         images[rows[torn]] = part.images.read(places[torn])
-    return Rows(images, labels, ids, is_replay, known)
+    return Rows(images, labels, ids, is_replay, known, fixed)
 
 
 def _split(sets: list[ImageSet], positions: Tensor) -> Iterator[tuple[ImageSet, Tensor, Tensor]]:

@@ -52,6 +52,7 @@ def train_views(
     config: AugmentConfig,
     mean: Sequence[float],
     std: Sequence[float],
+    is_fixed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Normalised random views of a batch, and which of their patches are known.
 
@@ -62,6 +63,7 @@ def train_views(
     Args:
         images: uint8 [B, H, W, C].
         is_known: bool [B, GH, GW], or None when all patches are known.
+        is_fixed: bool [B], images that are neither cropped nor varied although they are whole.
         draws: Uniform in [0, 1), [B, num_draws]: row offset, column offset, flip, RandAugment.
 
     Returns:
@@ -69,22 +71,31 @@ def train_views(
     """
     planes = images.permute(0, 3, 1, 2)  # [B, C, H, W]
     draws = draws.to(images.device)
+    is_fixed = _is_fixed(is_known, is_fixed)
     if config.train == "none":
-        return _normalise(_vary(planes, is_known, draws, config, mean), mean, std), is_known
+        return _normalise(_vary(planes, is_fixed, draws, config, mean), mean, std), is_known
     padding = config.padding if config.train in ("crop", "crop-flip") else 0
     offsets = (draws[:, :2] * (2 * padding + 1)).long()  # [B, 2]
     is_flipped = (draws[:, 2] < 0.5) & (config.train != "crop")  # digits have no mirror images
+    if is_fixed is not None:
+        offsets = torch.where(is_fixed[:, None], padding, offsets)
     if is_known is not None:
-        is_whole = is_known.flatten(1).all(dim=1)
-        offsets = torch.where(is_whole[:, None], offsets, padding)
         is_known = torch.where(is_flipped[:, None, None], is_known.flip(2), is_known)
     planes = _crop_and_flip(planes, offsets, is_flipped, padding)
-    return _normalise(_vary(planes, is_known, draws, config, mean), mean, std), is_known
+    return _normalise(_vary(planes, is_fixed, draws, config, mean), mean, std), is_known
+
+
+def _is_fixed(is_known: Tensor | None, is_fixed: Tensor | None) -> Tensor | None:
+    """Which images keep their frame: those known in part, and others that must look like them."""
+    if is_known is None:
+        return is_fixed
+    is_partial = ~is_known.flatten(1).all(dim=1)
+    return is_partial if is_fixed is None else is_partial | is_fixed
 
 
 def _vary(
     planes: Tensor,
-    is_known: Tensor | None,
+    is_fixed: Tensor | None,
     draws: Tensor,
     config: AugmentConfig,
     mean: Sequence[float],
@@ -93,10 +104,9 @@ def _vary(
     if not config.rand_augment:
         return planes
     varied = rand_augment(planes, draws[:, 3:], 255 * torch.tensor(mean))
-    if is_known is None:
+    if is_fixed is None:
         return varied
-    is_whole = is_known.flatten(1).all(dim=1)
-    return torch.where(is_whole[:, None, None, None], varied, planes)
+    return torch.where(is_fixed[:, None, None, None], planes, varied)
 
 
 def test_views(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
