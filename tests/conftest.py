@@ -44,7 +44,7 @@ _NUMERIC = (
     *("learner/test_learner.py", "learner/test_onnx_export.py", "learner/test_old_stores.py"),
     *("memory/test_selection.py", "memory/test_transform.py", "runs/test_old_run.py"),
     *("training/test_devices.py", "training/test_optimizers.py", "training/test_task_loop.py"),
-    "training/test_trainer.py",
+    *("training/test_trainer.py", "testing", "test_plugin.py"),
 )
 
 

@@ -270,8 +270,9 @@ def names_in(folder: Path) -> set[str]:
 
 def write_into(folder: Path, name: str, *, inner: str | None = None, advice: str = "") -> None:
     """Begin to write into a new folder, and stop."""
-    with new_folder(folder, advice):
+    with new_folder(folder, advice, [name]):
         (folder / name).touch()
+        (folder / f".{name}.ab12cd34.remnant.tmp").touch()
         if inner is not None:
             (folder / inner).mkdir()
         raise KeyboardInterrupt
@@ -289,7 +290,7 @@ def test_a_folder_with_a_strangers_file_is_refused_and_left_as_it_is(
         path.write_text("precious")
     with (
         pytest.raises(InputError, match=r"is not empty.*Go away\."),
-        new_folder(tmp_path, "Go away."),
+        new_folder(tmp_path, "Go away.", []),
     ):
         pass
     assert names_in(tmp_path) == {name, "inner"}
@@ -311,12 +312,24 @@ def test_what_fails_to_start_leaves_the_folder_as_it_was(is_there: bool, tmp_pat
 def test_what_fails_after_it_began_is_kept(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         write_into(tmp_path / "sweep", "sweep.json", inner="seed-1")
-    assert names_in(tmp_path / "sweep") == {"seed-1", "sweep.json"}
+    assert names_in(tmp_path / "sweep") >= {"seed-1", "sweep.json"}
+
+
+def test_a_strangers_file_that_comes_while_a_start_fails_is_kept(tmp_path: Path) -> None:
+    def start() -> None:
+        with new_folder(tmp_path / "run", "", ["config.json"]):
+            (tmp_path / "run" / "config.json").touch()
+            (tmp_path / "run" / "notes.txt").write_text("precious")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert names_in(tmp_path / "run") == {"notes.txt"}
 
 
 def test_leftovers_of_our_own_do_not_make_a_folder_full(tmp_path: Path) -> None:
     (tmp_path / ".config.json.ab12cd34.remnant.tmp").touch()
-    with new_folder(tmp_path, ""):
+    with new_folder(tmp_path, "", []):
         assert names_in(tmp_path) == set()
     (tmp_path / "lock").touch()
     claim_folder(tmp_path, "", is_ours=lambda name: name == "lock")

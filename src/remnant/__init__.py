@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from remnant._version import __version__
 from remnant.errors import InputError
 
 if TYPE_CHECKING:
     from remnant.learner import Learner as Learner
+    from remnant.registry import Registry
     from remnant.runs.python_api import run as run
 
 __all__ = ["InputError", "Learner", "__version__", "register", "run"]
@@ -39,17 +40,18 @@ def register(thing: ThingT) -> ThingT:
     Raises:
         InputError: It is none of these, or its name is taken.
     """
-    from remnant import data, memory, methods, recipes
-    from remnant.registry import Registry
+    from remnant.data import DATASETS
+    from remnant.memory import CODECS
+    from remnant.methods import METHODS
+    from remnant.recipes import PRESETS
 
-    parts = (methods, memory, data, recipes)
-    tables = [one for part in parts for one in vars(part).values() if isinstance(one, Registry)]
+    tables = cast("tuple[Registry[Any], ...]", (METHODS, CODECS, DATASETS, PRESETS))
     refusals = [table.refusal(thing) for table in tables]
     for table, refusal in zip(tables, refusals, strict=True):
         if not refusal:
             return table.register(thing)
     kinds = " or ".join(f"a {table.kind}" for table in tables)
-    raise InputError(f"remnant.register takes {kinds}. {' '.join(refusals)}")
+    raise InputError(f"remnant.register takes {kinds}; got {thing!r:.80}.")
 
 
 def __dir__() -> list[str]:

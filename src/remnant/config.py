@@ -131,4 +131,4 @@ def _other_version(folder: Path) -> str:
         return ""
     if version == __version__:
         return ""
-    return f" It was written by remnant {version}; this is {__version__}. Use that one."
+    return f" It was written by remnant {version}; this is {__version__}. Use that version."

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -102,7 +102,8 @@ def is_partial(name: str) -> bool:
 def remove_temporary_files(folder: Path) -> None:
     """Delete what a killed process of ours left behind, and nothing else."""
     for path in folder.rglob(f".*{PARTIAL}"):
-        path.unlink(missing_ok=True)
+        if path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def claim_folder(
@@ -127,11 +128,14 @@ def claim_folder(
 
 
 @contextmanager
-def new_folder(folder: Path, advice: str) -> Iterator[None]:
+def new_folder(folder: Path, advice: str, written: Sequence[str]) -> Iterator[None]:
     """A new or empty folder to write into, as `claim_folder` checks it.
 
-    If the block fails before it has made a folder inside, the files that it wrote are removed, and
-    the folder with them if it was made here.
+    If the block fails before there is a folder inside, the files that it wrote are removed, and the
+    folder with them if it was made here and is empty. Nobody else's files are touched.
+
+    Args:
+        written: The names of the files that the block writes.
 
     Raises:
         InputError: As `claim_folder`.
@@ -142,10 +146,10 @@ def new_folder(folder: Path, advice: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        made = list(folder.iterdir())
-        if not any(path.is_dir() for path in made):
-            for path in made:
-                path.unlink(missing_ok=True)
+        if not any(path.is_dir() for path in folder.iterdir()):
+            for name in written:
+                (folder / name).unlink(missing_ok=True)
+            remove_temporary_files(folder)
         if not was_there and not any(folder.iterdir()):
             folder.rmdir()
         raise

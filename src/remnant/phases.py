@@ -121,14 +121,13 @@ class Phase:
     # How often an image known in part is shown through its known patches alone; otherwise it
     # counts as whole (a completed exemplar: whole, but only some of it is certain).
     partial_view_ratio: float = 1.0
-    # Presentation symmetry: what new images look like when exemplars are shown in part, as often.
-    # "masked": through as many random patches; "uncropped": whole, but not cropped, as the patches
-    # of an exemplar cannot be; "free": like any other image.
-    new_views: Literal["free", "uncropped", "masked"] = "free"
+    # Presentation symmetry: as often as exemplars are shown in part, new images are not cropped
+    # either, since a crop would tear the patches of an exemplar.
+    fixes_new: bool = False
     # What the memory would give back for each image of `data` (coded, completed): shown in place of
     # the images wherever exemplars are shown whole. None: the images themselves.
     twins: ImageSet | None = None
-    # Whether at a step, of so many, every image counts as whole all the same.
+    # (step, num_steps) -> whether every image is treated as whole at this step.
     is_whole_step: Callable[[int, int], bool] | None = None
     # The part of the schedule that this phase covers, where one is cut in several: first epoch and
     # the one after the last. Learning rates go on as if it were whole.

@@ -6,6 +6,7 @@ program may also add one by hand with `register`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
@@ -13,6 +14,9 @@ from typing import Generic, TypeVar
 from remnant.errors import InputError, nearest
 
 ThingT = TypeVar("ThingT")
+log = logging.getLogger(__name__)
+# What somebody else's module can end in when it is imported, or when what it names is registered.
+_LOADING_ERRORS = (ImportError, AttributeError, NameError, SyntaxError, TypeError, ValueError)
 
 
 class Registry(MutableMapping[str, ThingT], Generic[ThingT]):
@@ -39,6 +43,7 @@ class Registry(MutableMapping[str, ThingT], Generic[ThingT]):
         self._name_of, self._check = name_of, check
         self._things = {name_of(thing): thing for thing in own}
         self._waiting: list[EntryPoint] | None = None  # None: not looked for yet
+        self._broken: dict[str, str] = {}  # entry points that cannot be loaded, and why
 
     def register(self, thing: ThingT) -> ThingT:
         """Add a thing; also usable as a decorator.
@@ -48,8 +53,9 @@ class Registry(MutableMapping[str, ThingT], Generic[ThingT]):
         """
         self._check(thing)
         name = self._name_of(thing)
-        if self._things.setdefault(name, thing) is not thing:
+        if name in self._things and not _is_same(self._things[name], thing):
             raise InputError(f"there is already a {self.kind} named {name!r}. Choose another name.")
+        self._things[name] = thing
         return thing
 
     def refusal(self, thing: object) -> str:
@@ -68,6 +74,8 @@ class Registry(MutableMapping[str, ThingT], Generic[ThingT]):
         """
         if isinstance(name, str) and name in self:
             return self[name]
+        if name in self._broken:
+            raise InputError(self._broken[str(name)])
         raise InputError(
             f"{setting} must be one of {', '.join(self)}; got {name!r}." + nearest(str(name), self)
         )
@@ -102,10 +110,17 @@ class Registry(MutableMapping[str, ThingT], Generic[ThingT]):
         while self._waiting:
             point = self._waiting.pop()
             try:
-                thing = point.load()
-            except (ImportError, AttributeError) as error:
-                raise InputError(
+                self.register(point.load())
+            except _LOADING_ERRORS as error:
+                self._broken[point.name] = (
                     f"the plug-in {point.value} ({self.group}) cannot be loaded: {error}. Repair "
                     "or uninstall its package."
-                ) from None
-            self.register(thing)
+                )
+                log.warning(self._broken[point.name])
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Equal, or a class that was defined again, as when a notebook cell is run twice."""
+    if isinstance(one, type) and isinstance(other, type):
+        return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+    return one == other

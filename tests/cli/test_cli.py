@@ -189,7 +189,7 @@ WRONG_ARGUMENTS = {
     "run other.json": "other.json does not exist",
     "show qqq": "'qqq' is not a recipe. See remnant list recipes",
     "list nonsense": "Choose from",
-    "list recipes nonsense": "contain 'nonsense'; none does. See them all with remnant list recip",
+    "list recipes nonsense": "none of the recipes has 'nonsense' in its name.",
     "report": "give at least one run folder",
     "report nowhere": "nowhere must be a run folder",
     "resume nowhere": "nowhere holds no config.json",
@@ -410,7 +410,7 @@ def test_a_full_disk_ends_in_a_sentence_and_the_run_goes_on_after(
     assert "Traceback" not in outcome.err
     last = outcome.err.splitlines()[-1]
     assert last.startswith("remnant: ")
-    assert last.endswith("Mend it, then continue: remnant resume run.")
+    assert last.endswith("Fix the problem, then: remnant resume run.")
     assert not list((tmp_path / "run").rglob("*.tmp"))
     assert command("resume", "run").code == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["finished"] is True

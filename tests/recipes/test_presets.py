@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from remnant.errors import InputError
-from remnant.recipes import PRESETS, RECIPES, Preset, Published, load_recipe, register
+from remnant.recipes import PRESETS, RECIPES, Preset, Published, load_recipe
 from remnant.recipes.presets import check_preset
 
 ER = PRESETS["er"]
@@ -24,7 +24,7 @@ def _restored() -> Iterator[None]:
 
 def test_a_registered_preset_brings_a_recipe_for_each_of_its_protocols() -> None:
     before = set(RECIPES)
-    register(MINE)
+    PRESETS.register(MINE)
     assert set(RECIPES) - before == {"digits-er-mine", "cifar100-er-mine-20"}
     assert load_recipe("digits-er-mine").method == load_recipe("digits-er").method
 
@@ -54,7 +54,7 @@ def test_own_presets_keep_the_rules_for_those_of_others(name: str) -> None:
 )
 def test_a_preset_that_cannot_be_used_is_refused(preset: Preset, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        register(preset)
+        PRESETS.register(preset)
 
 
 def test_a_recipe_knows_its_command_and_its_numbers() -> None:

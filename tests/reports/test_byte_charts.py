@@ -6,15 +6,17 @@ from itertools import pairwise
 import pytest
 
 from remnant.reports import kept_picture
-from remnant.reports.charts.byte_charts import kept_bytes
+from remnant.reports.charts.byte_charts import all_kept_bytes
 from remnant.runs.run_folder import read_run
 from tests.support.run_folders import WriteRun
 
 
 def test_what_is_kept_is_the_memory_and_four_bytes_for_each_parameter(write_run: WriteRun) -> None:
-    assert kept_bytes(read_run(write_run("er"))) == 366_000 + 4 * 464_154
-    assert kept_bytes(read_run(write_run("none", with_memory=False))) == 4 * 464_154
-    assert kept_bytes(read_run(write_run("untold", result={"parameters": None}))) is None
+    assert all_kept_bytes(read_run(write_run("er"))) == 366_000 + 4 * 464_154
+    assert all_kept_bytes(read_run(write_run("none", with_memory=False))) == 4 * 464_154
+    counted = {"kept_bytes": {"network": 100, "memory": 20, "fisher": 3}}
+    assert all_kept_bytes(read_run(write_run("counted", result=counted))) == 123
+    assert all_kept_bytes(read_run(write_run("untold", result={"parameters": None}))) is None
 
 
 def _name_heights(svg: str) -> list[float]:

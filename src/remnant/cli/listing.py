@@ -63,8 +63,7 @@ def _containing(text: str, kind: Kind) -> Rows:
     rows = [row for row in _list_entries(kind) if text in row["name"]]
     if not rows:
         raise InputError(
-            f"the name of one of the {kind} must contain {text!r}; none does. See them all with "
-            f"remnant list {kind}."
+            f"none of the {kind} has {text!r} in its name. See them all: remnant list {kind}."
         )
     return rows
 
@@ -94,7 +93,7 @@ def _list_entries(kind: Kind) -> Rows:
 
 
 def _first_line(documented: object) -> str:
-    return (documented.__doc__ or "").strip().splitlines()[0]
+    return (documented.__doc__ or "").strip().partition("\n")[0]
 
 
 def list_datasets(root: str | None) -> Rows:

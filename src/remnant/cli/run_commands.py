@@ -169,7 +169,7 @@ def _guarding(folder: Path) -> Iterator[None]:
             advice = "Nothing was written; choose another --out."
         if _has_run(folder):
             advice = (
-                f"What was done so far is kept. Mend it, then continue: remnant resume {folder}."
+                f"What was done so far is kept. Fix the problem, then: remnant resume {folder}."
             )
         raise InputError(f"{place}{error.strerror or error}. {advice}") from None
     finally:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from remnant.data.decode import ENDINGS
 from remnant.errors import InputError
-from remnant.images import ImageSet
+from remnant.images import ImageSet, patches_to_pixels
 from remnant.learner.defaults import choose_training
 from remnant.learner.inputs import Label, RawInputs, gather, read
 from remnant.learner.learner_state import LearnerParameters, LearnerState
@@ -42,9 +42,8 @@ class Exemplars:
         image = self.stored[rank]
         alpha = np.full(image.shape[:2], 255, np.uint8)
         if self.is_known is not None:
-            known = self.is_known[rank].astype(np.uint8)
-            rows, columns = (alpha.shape[axis] // known.shape[axis] for axis in (0, 1))
-            alpha = 255 * np.kron(known, np.ones((rows, columns), np.uint8))
+            height, width = image.shape[:2]
+            alpha = patches_to_pixels(self.is_known[rank] * np.uint8(255), (height, width))
         return np.dstack([np.where(alpha[..., None] > 0, image, 0), alpha])
 
 

@@ -277,8 +277,8 @@ def _without_training(options: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _check_task(task: Task, method: str) -> None:
-    if method == "joint" and task.index > 0:
-        raise InputError("joint learns all classes in one update. Use fit, or another method.")
+    if METHODS[method].learns_once and task.index > 0:
+        raise InputError(f"{method} learns all classes in one update. Use fit, or another method.")
     if task.known_labels and not METHODS[method].takes_known_classes:
         able = [name for name, other in METHODS.items() if other.takes_known_classes]
         raise InputError(

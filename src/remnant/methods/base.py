@@ -64,6 +64,7 @@ class Method(nn.Module, Generic[ConfigT]):
 
     uses_memory: ClassVar[bool] = True
     corrects_prior: ClassVar[bool] = False  # its loss goes through `Batch.corrected`
+    learns_once: ClassVar[bool] = False  # all classes in one task: an upper bound
     takes_known_classes: ClassVar[bool] = False  # a task may bring more images of old classes
     has_one_row_per_class: ClassVar[bool] = False  # in a linear classifier, and nothing else
     Config: ClassVar[type[MethodConfig]]

@@ -300,9 +300,8 @@ class BiMAE(Method[BiMAEConfig]):
 
     @property
     def working_bytes(self) -> int:
-        if self.completed is None:
-            return 0
-        return len(self.completed) * math.prod(self.completed.images.shape)
+        held = [one for one in (self.completed, self.twins) if one is not None]
+        return sum(len(one) * math.prod(one.images.shape) for one in held)
 
     def complete_memory(self, reader: Reader) -> ImageSet | None:
         """The exemplars, completed by this network; stored pixels stay unchanged.
@@ -379,7 +378,7 @@ class BiMAE(Method[BiMAEConfig]):
         return replace(
             whole,
             partial_view_ratio=ratio,
-            new_views="uncropped" if self.config.presentation == "symmetric" else "free",
+            fixes_new=self.config.presentation == "symmetric",
             twins=self.twins,
             is_whole_step=self._is_unmasked,
             epochs=epochs,

@@ -20,6 +20,7 @@ class JointConfig(MethodConfig):
 class Joint(Method[JointConfig]):
     Config = JointConfig
     corrects_prior: ClassVar[bool] = True
+    learns_once: ClassVar[bool] = True
     uses_memory: ClassVar[bool] = False
     has_one_row_per_class: ClassVar[bool] = True
 

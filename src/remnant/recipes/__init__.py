@@ -6,7 +6,7 @@ kept of it). To add a method: its presets in a file beside this one, and its nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from remnant.config import RunConfig, load_config
@@ -35,7 +35,7 @@ from remnant.registry import Registry
 
 __all__ = [
     "PRESETS", "PROTOCOLS", "RECIPES", "Measured", "Preset", "Protocol", "Published", "Recipe",
-    "Setup", "describe_recipe", "load_recipe", "register",
+    "Setup", "describe_recipe", "load_recipe",
 ]  # fmt: skip
 
 PRESETS: Registry[Preset] = Registry(
@@ -63,7 +63,7 @@ PRESETS: Registry[Preset] = Registry(
 )
 
 
-class _Recipes(MutableMapping[str, Recipe]):
+class _Recipes(Mapping[str, Recipe]):
     """Every preset under each of its protocols, by name, and what is set by hand."""
 
     def __init__(self, by_hand: dict[str, Recipe]) -> None:
@@ -76,16 +76,11 @@ class _Recipes(MutableMapping[str, Recipe]):
             for preset in PRESETS.values()
             if protocol.name in preset.protocols
         )
+        # First in the list, and not replaced by a product of the same name.
         return self._by_hand | {recipe.name: recipe for recipe in product} | self._by_hand
 
     def __getitem__(self, name: str) -> Recipe:
         return self._all()[name]
-
-    def __setitem__(self, name: str, recipe: Recipe) -> None:
-        self._by_hand[name] = recipe
-
-    def __delitem__(self, name: str) -> None:
-        del self._by_hand[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -95,11 +90,6 @@ class _Recipes(MutableMapping[str, Recipe]):
 
 
 RECIPES = _Recipes({"demo": Recipe("demo", bimae_presets.DEMO, PROTOCOLS["digits"])})
-
-
-def register(preset: Preset) -> Preset:
-    """Add the recipes of a preset; a package can name it as an entry point `remnant.recipes`."""
-    return PRESETS.register(preset)
 
 
 def load_recipe(name: str) -> RunConfig:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from remnant.files import write_text
-from remnant.reports.charts.byte_charts import kept_bytes, kept_chart, memory_chart
+from remnant.reports.charts.byte_charts import all_kept_bytes, kept_chart, memory_chart
 from remnant.reports.charts.canvas import MARKERS, SERIES, put_legend_above, render
 from remnant.reports.charts.run_charts import marker_spacing, set_accuracy_axes
 from remnant.reports.embed import inline_svg
@@ -83,7 +83,7 @@ def _comparison_pictures(groups: Sequence[RunGroup]) -> list[Picture]:
         if len(members) > 1 and any(group.first.counted_ledger for group in members):
             title, caption = f"Accuracy for bytes: {dataset}", "Higher and further left is better."
             pictures.append(_drawn(f"bytes-{len(pictures)}", title, caption, memory_chart(members)))
-        if len(members) > 1 and all(kept_bytes(group.first) is not None for group in members):
+        if len(members) > 1 and all(all_kept_bytes(group.first) is not None for group in members):
             title = f"Accuracy for all that is kept: {dataset}"
             caption = "Memory, and four bytes for each parameter of the network at the end."
             pictures.append(_drawn(f"kept-{len(pictures)}", title, caption, kept_chart(members)))

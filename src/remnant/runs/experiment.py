@@ -67,7 +67,8 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
     """
     validate_run(config)
     advice = f"Choose another --out, or continue its run with remnant resume {folder}."
-    with new_folder(folder, advice) if is_main_process() else nullcontext():
+    files = (CONFIG, ENVIRONMENT)
+    with new_folder(folder, advice, files) if is_main_process() else nullcontext():
         if is_main_process():
             write_json(folder / CONFIG, config.model_dump(mode="json"))
             write_environment(folder, config.training)

@@ -9,7 +9,7 @@ from typing import Any
 from remnant.config import RunConfig, override
 from remnant.planning.run_estimate import images_per_task
 from remnant.recipes import load_recipe
-from remnant.runs.experiment import run as carry_out
+from remnant.runs.experiment import run as execute
 from remnant.terminal.progress import watch
 
 
@@ -35,9 +35,9 @@ def run(
     resolved = override(resolved, _plain(settings or {}))
     folder = Path(out) if out is not None else Path("runs") / resolved.recipe
     if not progress:
-        return carry_out(resolved, folder).model_dump(mode="json")
+        return execute(resolved, folder).model_dump(mode="json")
     with watch(images_per_task(resolved)) as watcher:
-        return carry_out(resolved, folder, watchers=(watcher,)).model_dump(mode="json")
+        return execute(resolved, folder, watchers=(watcher,)).model_dump(mode="json")
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def run_all(configs: dict[str, RunConfig], folder: Path, run_one: RunOne) -> Pat
         _run_each(configs, folder, run_one)
         return None
     advice = f"Choose another --out, or continue its runs with remnant resume {folder}."
-    with new_folder(folder, advice):
+    with new_folder(folder, advice, [SWEEP]):
         plan = {name: config.model_dump(mode="json") for name, config in configs.items()}
         write_json(folder / SWEEP, plan)  # first, so that a stop loses no run that had not begun
         _run_each(configs, folder, run_one)

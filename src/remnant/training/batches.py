@@ -6,7 +6,7 @@ alone; a process takes its rows of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -76,8 +76,7 @@ class Feeder:
         self._sets = [phase.data] if phase.replay is None else [phase.data, phase.replay]
         self._num_new = len(phase.data)
         self._twins = phase.twins
-        self._new_views = phase.new_views
-        self._num_known = _num_known(phase)
+        self._fixes_new = phase.fixes_new
         labels = torch.cat([part.labels for part in self._sets])
         self.sampler = Sampler(
             labels, len(phase.data), phase.schedule, derive_seed(seed, "sampling")
@@ -137,9 +136,7 @@ class Feeder:
         known, fixed = known_patches(self._sets, positions), None
         if known is not None:
             is_new, is_whole = positions < self._num_new, self._is_shown_whole(step, rows)
-            if self._new_views == "masked":
-                known[is_new] = self._random_patches(step, rows, known.shape[1:])[is_new]
-            elif self._new_views == "uncropped":
+            if self._fixes_new:
                 fixed = is_new & ~is_whole
             known |= is_whole[:, None, None]
         draws = None
@@ -161,13 +158,6 @@ class Feeder:
         twin_draws = None if draws is None else draws[places]
         rows.images[places] = self._twins.images.read(positions[places], twin_draws)
         return rows
-
-    def _random_patches(self, step: int, rows: slice, grid: Sequence[int]) -> Tensor:
-        """As many random patches as exemplars have known ones: bool [n, GH, GW]."""
-        noise = self._draw(step, rows, "new patches", grid[0] * grid[1] + 1)
-        which = (noise[:, -1] * len(self._num_known)).long()
-        ranks = noise[:, :-1].argsort(dim=1).argsort(dim=1)
-        return (ranks < self._num_known[which, None]).view(-1, *grid)
 
     def _is_shown_whole(self, step: int, rows: slice) -> Tensor:
         """Which rows count as whole whatever is known of them: bool [n]."""
@@ -214,12 +204,6 @@ class Feeder:
     def _draw(self, step: int, rows: slice, name: str, *shape: int) -> Tensor:
         size = self.sampler.batch_size(step)
         return torch.rand(size, *shape, generator=generator(self._seed, name, step))[rows]
-
-
-def _num_known(phase: Phase) -> Tensor:
-    """How many patches are known of each exemplar that is known in part."""
-    known = None if phase.replay is None else phase.replay.is_known
-    return torch.empty(0) if known is None else known.flatten(1).sum(dim=1)
 
 
 def known_patches(sets: list[ImageSet], positions: Tensor) -> Tensor | None:

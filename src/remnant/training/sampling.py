@@ -18,11 +18,11 @@ from remnant.phases import Schedule, Share
 from remnant.randomness import generator
 
 
-class Draws(Protocol):
+class DrawSequence(Protocol):
     """An endless numbered sequence of positions."""
 
     def between(self, start: int, stop: int) -> Tensor:
-        """Draws `start` to `stop` - 1: int64."""
+        """DrawSequence `start` to `stop` - 1: int64."""
         ...
 
 
@@ -42,7 +42,7 @@ class Sampler:
         self._schedule = schedule
         everything = torch.arange(len(labels))
         self._shares = _shares_of_new(schedule, labels, num_new)
-        self._draws_of_phase: Draws = EndlessShuffle(everything, seed, "all")
+        self._draws_of_phase: DrawSequence = EndlessShuffle(everything, seed, "all")
         if schedule.sampling == "balanced":
             self._draws_of_phase = ClassTurns(everything, labels, seed)
         elif schedule.sampling == "share" and num_new < len(labels):
@@ -109,7 +109,7 @@ class ClassTurns:
         self._turns = EndlessShuffle(torch.arange(len(classes)), seed, "classes")
 
     def between(self, start: int, stop: int) -> Tensor:
-        """Draws `start` to `stop` - 1."""
+        """DrawSequence `start` to `stop` - 1."""
         chosen = self._turns.between(start, stop).tolist()
         rounds = [number // len(self._of_class) for number in range(start, stop)]
         drawn = [
@@ -126,13 +126,15 @@ class SharedDraws:
         shares: Of new draws, at the first and at the last of `num_draws`.
     """
 
-    def __init__(self, new: Draws, old: Draws, shares: tuple[float, float], num_draws: int) -> None:
+    def __init__(
+        self, new: DrawSequence, old: DrawSequence, shares: tuple[float, float], num_draws: int
+    ) -> None:
         self._new, self._old = new, old
         self._first, self._last = shares
         self._num_draws = num_draws
 
     def between(self, start: int, stop: int) -> Tensor:
-        """Draws `start` to `stop` - 1."""
+        """DrawSequence `start` to `stop` - 1."""
         counts = [self._num_new_before(number) for number in range(start, stop + 1)]
         is_new = torch.tensor(counts[1:]) > torch.tensor(counts[:-1])
         drawn = torch.empty(stop - start, dtype=torch.int64)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from remnant.errors import InputError
 from remnant.images import ArrayImages, ImageSet, Shape, Task
 from remnant.memory import Keeps, KeptTensors
 from remnant.methods import Method
@@ -70,9 +71,12 @@ def load_standing_state(method: Method[Any], arrays: Arrays, of_memory: Any, sou
             for name, array in arrays.items()
             if name.startswith(prefix)
         }
-        is_memory = kept is method.memory
-        metadata = of_memory if is_memory else json.loads(stored.pop(_METADATA).tobytes())
-        kept.load_arrays(stored, metadata, source)
+        if kept is method.memory:
+            kept.load_arrays(stored, of_memory, source)
+            continue
+        if _METADATA not in stored:
+            raise InputError(f"{source} does not hold the {kept.name} of {method.config.name}.")
+        kept.load_arrays(stored, json.loads(stored.pop(_METADATA).tobytes()), source)
 
 
 def _stores(method: Method[Any]) -> list[Keeps]:
@@ -167,8 +171,9 @@ class TaskLoop:
 
     def _check_agreement(self) -> None:
         """All processes must keep the same."""
-        for kept in self._method.kept():
-            self._trainer.processes.check_same(kept.digest(), kept.name)
+        if self._trainer.processes.count > 1:
+            for kept in self._method.kept():
+                self._trainer.processes.check_same(kept.digest(), kept.name)
 
     def _set_seed(self, purpose: str, task: Task, index: int = 0) -> None:
         """Random numbers start again at every seam: a resumed run draws the same ones."""

@@ -28,10 +28,13 @@ def kept_chart(groups: Sequence[RunGroup]) -> str:
     return render(lambda axes: _draw_kept(axes, groups), _KEPT_HEIGHT_INCHES)
 
 
-def kept_bytes(run: RunFolder) -> int | None:
-    """Memory and parameters after the last task; None where the network's size is not told."""
+def all_kept_bytes(run: RunFolder) -> int | None:
+    """All that is carried from task to task; None where the size of the network is not known."""
+    if run.result.kept_bytes:
+        return sum(run.result.kept_bytes.values())
     if run.result.parameters is None:
         return None
+    # A run of remnant 0.1 does not say what its method kept beside parameters and memory.
     return _memory_bytes(run) + _PARAMETER_BYTES * run.result.parameters
 
 
@@ -65,7 +68,7 @@ class _Point:
 def _draw_kept(axes: Axes, groups: Sequence[RunGroup]) -> None:
     points = []
     for group in groups:
-        kept = group.spread(kept_bytes)
+        kept = group.spread(all_kept_bytes)
         accuracy = group.spread(lambda run: run.result.average_accuracy)
         if kept is not None and accuracy is not None:
             points.append(_Point(group.label, kept.mean, accuracy.mean))

@@ -1,0 +1,47 @@
+"""Plug-ins that cannot be loaded, and things that are registered twice."""
+
+from __future__ import annotations
+
+import logging
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from remnant import registry
+from remnant.errors import InputError
+from remnant.registry import Registry
+
+
+def make_registry() -> Registry[str]:
+    return Registry("word", "remnant.words", ["raw"], name_of=lambda word: word)
+
+
+def test_a_broken_plugin_stops_only_those_who_want_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    points = [EntryPoint("mine", "no_such_module:MINE", "remnant.words")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    words = make_registry()
+    with caplog.at_level(logging.WARNING):
+        assert list(words) == ["raw"]
+        assert list(words) == ["raw"]
+    assert len(caplog.messages) == 1
+    assert words.find("raw", "word") == "raw"
+    with pytest.raises(InputError, match=r"no_such_module:MINE .* cannot be loaded"):
+        words.find("mine", "word")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(
+        InputError, match=r"word must be one of raw; got 'row'\. Did you mean raw\?"
+    ):
+        make_registry().find("row", "word")
+
+
+def test_equal_things_may_be_registered_again_and_others_may_not() -> None:
+    words = make_registry()
+    assert words.register("raw") == "raw"
+    others = Registry[object]("thing", "remnant.things", name_of=lambda _: "same")
+    others.register(1)
+    with pytest.raises(InputError, match="already a thing named 'same'"):
+        others.register(2)
