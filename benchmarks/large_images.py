@@ -32,7 +32,7 @@ from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
 from remnant.methods import METHODS, Method, MethodContext
 from remnant.phases import Batch, OptimizerConfig, Schedule, StepReport
-from remnant.training.batches import Feeder, Look
+from remnant.training.batches import Feeder, Preprocessing
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
@@ -97,8 +97,8 @@ def load(folder: Path, workers: int, images: int | None = None) -> Dataset:
 # ----------------------------------------------------------------------------------- feed and step
 
 
-def look_of(dataset: Dataset) -> Look:
-    return Look(AugmentConfig(train="resized-crop-flip"), dataset.mean, dataset.std)
+def look_of(dataset: Dataset) -> Preprocessing:
+    return Preprocessing(AugmentConfig(train="resized-crop-flip"), dataset.mean, dataset.std)
 
 
 def build_method(name: str, batch_size: int) -> Method:

@@ -15,7 +15,7 @@ from remnant.methods.base import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 from remnant.phases import Batch, OptimizerConfig, Phase, Schedule, StepReport
 from remnant.randomness import generator
-from remnant.training.batches import Feeder, Look
+from remnant.training.batches import Feeder, Preprocessing
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
@@ -164,7 +164,7 @@ def make_trainer(
     augment = AugmentConfig.model_validate({"train": train, "padding": 2})
     return Trainer(
         _one_process(),
-        Look(augment, MEAN, STD),
+        Preprocessing(augment, MEAN, STD),
         seed,
         accumulate=accumulate,
         checkpoint_every_steps=every,
@@ -197,7 +197,7 @@ def after_first_task(trainer: Trainer, **options: Any) -> BiMAE:
 
 def batches_of(phase: Phase, train: str = "crop-flip") -> list[Batch]:
     """What the losses of a phase are given."""
-    look = Look(AugmentConfig.model_validate({"train": train, "padding": 2}), MEAN, STD)
+    look = Preprocessing(AugmentConfig.model_validate({"train": train, "padding": 2}), MEAN, STD)
     feeder = Feeder(phase, look, 7, torch.device("cpu"))
     steps = range(feeder.sampler.num_steps)
     return [batch for (batch,) in feeder.batches(steps, range(1), 1)]

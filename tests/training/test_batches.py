@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from remnant.images import ArrayImages, ImageSet
 from remnant.phases import Batch, Phase
-from remnant.training.batches import Feeder, Look
+from remnant.training.batches import Feeder, Preprocessing
 from remnant.views.augment import AugmentConfig
 from tests.support.pixel_method import schedule
 from tests.support.worlds import MEAN, STD, LazyImages, make_set
@@ -34,7 +34,7 @@ def make_feeder(
     phase = Phase(
         "train", data, schedule(num_epochs, batch_size), (), replay, partial_view_ratio, **symmetry
     )
-    look = Look(AugmentConfig(train=train, padding=2), MEAN, STD)
+    look = Preprocessing(AugmentConfig(train=train, padding=2), MEAN, STD)
     return Feeder(phase, look, 5, CPU, has_pinned_memory=has_pinned_memory)
 
 
@@ -257,7 +257,7 @@ def test_the_prior_of_the_draws_is_added_to_the_scores() -> None:
     data, replay = make_set(1, 30, size=8), make_set(2, 5, size=8, first_id=50)
     chosen = schedule(2, 8).model_copy(update={"corrects_prior": True})
     phase = Phase("train", data, chosen, (), replay)
-    feeder = Feeder(phase, Look(AugmentConfig(train="none"), MEAN, STD), 5, CPU)
+    feeder = Feeder(phase, Preprocessing(AugmentConfig(train="none"), MEAN, STD), 5, CPU)
     (batch,) = next(feeder.batches(range(1), range(1), 1))
     expected = torch.tensor([35 / 40, 5 / 40]).log()
     assert torch.allclose(batch.corrected(torch.zeros(3, 2)), expected.expand(3, 2))

@@ -27,7 +27,7 @@ from remnant.models.vit import Block
 from remnant.runs.environment import write_environment
 from remnant.runs.experiment import resume, run
 from remnant.training import devices as module
-from remnant.training.batches import Look
+from remnant.training.batches import Preprocessing
 from remnant.training.devices import Hardware, choose_acceleration, compiled_blocks, find_hardware
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import Trainer
@@ -177,7 +177,7 @@ def test_the_networks_of_the_package_have_blocks() -> None:
 
 def trainer_of(compiling: Literal["on", "off"]) -> Trainer:
     processes = Processes(TrainingConfig(accelerator="cpu", threads=1, compile=compiling))
-    return Trainer(processes, Look(AugmentConfig(padding=2), MEAN, STD), 7)
+    return Trainer(processes, Preprocessing(AugmentConfig(padding=2), MEAN, STD), 7)
 
 
 @quiet

@@ -16,7 +16,7 @@ from remnant.memory.codecs.webp import WebpConfig
 from remnant.methods import METHODS, Method, MethodConfig, build_method, kept_bytes
 from remnant.phases import StepReport
 from remnant.settings import Settings
-from remnant.training.batches import Look
+from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, TrainingConfig
@@ -57,7 +57,7 @@ class World:
         self.method = build_method(Plan(), SHAPE, [2, 2])
         self.checkpoints = Checkpoints(folder)
         processes = Processes(TrainingConfig(accelerator="cpu", threads=1))
-        look = Look(AugmentConfig(train="flip"), MEAN, STD)
+        look = Preprocessing(AugmentConfig(train="flip"), MEAN, STD)
         trainer = Trainer(processes, look, 0, checkpoint_every_steps=3)
         self.loop = TaskLoop(self.method, trainer, self.checkpoints, 0, self.save)
 

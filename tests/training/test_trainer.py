@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.methods.base import Method, MethodContext
 from remnant.phases import Batch, OptimizerConfig, Phase, Player, StepReport, Terms
-from remnant.training.batches import Look
+from remnant.training.batches import Preprocessing
 from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import NonFiniteLossError, Trainer
@@ -29,7 +29,7 @@ def one_process() -> Processes:
 
 
 def make_trainer(*, accumulate: int = 1, checkpoint_every_steps: int = 1000) -> Trainer:
-    look = Look(AugmentConfig(train="crop-flip", padding=1), MEAN, STD)
+    look = Preprocessing(AugmentConfig(train="crop-flip", padding=1), MEAN, STD)
     return Trainer(
         one_process(),
         look,

@@ -18,7 +18,7 @@ from torch.optim.optimizer import (
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.methods.base import Method
 from remnant.runs.events import Counters, EventLog
-from remnant.training.batches import Look
+from remnant.training.batches import Preprocessing
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
@@ -57,7 +57,7 @@ def overhead_fraction(
 ) -> float:
     """Overhead over `num_steps` real steps of the trainer, checkpoints amortised."""
     clock = Clock()
-    look = Look(AugmentConfig(), (0.5,) * 3, (0.25,) * 3)
+    look = Preprocessing(AugmentConfig(), (0.5,) * 3, (0.25,) * 3)
     trainer = Trainer(processes, look, seed=0)
     task = _task(num_steps * method.config.first.batch_size)
     phase = next(method.phases(task, trainer.reader))

@@ -21,7 +21,7 @@ from remnant.learner.defaults import choose_training
 from remnant.learner.inputs import Label, RawInputs, gather, read
 from remnant.learner.learner_state import LearnerParameters, LearnerState
 from remnant.methods import replayed_memory
-from remnant.training.batches import Look
+from remnant.training.batches import Preprocessing
 from remnant.training.processes import Processes
 from remnant.training.reader import ViewReader
 
@@ -58,7 +58,7 @@ class Predictor:
         self.state = state
         config, processes = state.config, Processes(choose_training(parameters or state.parameters))
         processes.prepare(state.method)
-        look = Look(config.augment, config.mean, config.std)
+        look = Preprocessing(config.augment, config.mean, config.std)
         self._reader = ViewReader(processes, look, config.seed)
 
     def scores(self, given: RawInputs) -> Tensor:

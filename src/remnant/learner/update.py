@@ -40,7 +40,7 @@ from remnant.learner.learner_state import (
 from remnant.methods import METHODS, Method
 from remnant.phases import StepReport, Watcher
 from remnant.terminal.progress import watch
-from remnant.training.batches import Look
+from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.devices import Accelerator
 from remnant.training.network_state import Arrays
@@ -89,7 +89,7 @@ def run_update(
     method = restore(config, sizes, learned, "the learner", coming=coming)
     trainer = Trainer(
         Processes(training),
-        Look(config.augment, config.mean, config.std),
+        Preprocessing(config.augment, config.mean, config.std),
         config.seed,
         accumulate=training.accumulate,
         checkpoint_every_steps=training.checkpoint_every_steps,

@@ -50,7 +50,7 @@ from remnant.runs.run_folder import (
     write_reconstructions,
     write_result,
 )
-from remnant.training.batches import Look
+from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, is_main_process
@@ -74,7 +74,7 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
             write_environment(folder, config.training)
         experiment = Experiment(config, folder, watchers)
     with _only_writer(folder):
-        return experiment.carry_out()
+        return experiment.run()
 
 
 def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> RunResult:
@@ -98,7 +98,7 @@ def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> RunResult:
             remove_temporary_files(folder)
             if not (folder / ENVIRONMENT).exists():
                 write_environment(folder, config.training)
-        return Experiment(config, folder, watchers).carry_out()
+        return Experiment(config, folder, watchers).run()
 
 
 def validate_run(config: RunConfig) -> None:
@@ -131,7 +131,7 @@ class Experiment:
         self._method = build_method(config, self._image_shape, self._stream.task_sizes)
         self._trainer = Trainer(
             self._processes,
-            Look(config.augment, dataset.mean, dataset.std),
+            Preprocessing(config.augment, dataset.mean, dataset.std),
             config.seed,
             accumulate=config.training.accumulate,
             checkpoint_every_steps=config.training.checkpoint_every_steps,
@@ -145,7 +145,7 @@ class Experiment:
         self._log: EventLog | None = None  # of the first process, while the run goes on
         self._task_began = 0.0
 
-    def carry_out(self) -> RunResult:
+    def run(self) -> RunResult:
         """Learn the tasks that are left and write the result."""
         point = self._checkpoints.newest_readable() or Point(0)
         self._processes.barrier()

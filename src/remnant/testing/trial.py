@@ -20,7 +20,7 @@ from remnant.methods.backbones import BackboneConfig
 from remnant.phases import Phase, Player, StepReport, Watcher
 from remnant.randomness import derive_seed
 from remnant.testing.tiny_stream import MEAN, SHAPE, STD, Reads, make_set, make_tasks
-from remnant.training.batches import Look
+from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, TrainingConfig
@@ -174,7 +174,7 @@ class _NotingTrainer(Trainer):
     """Notes which parameters get a gradient."""
 
     def __init__(self, seed: int, notes: Notes, saved_every: int) -> None:
-        look = Look(AugmentConfig(train="crop-flip", padding=1), MEAN, STD)
+        look = Preprocessing(AugmentConfig(train="crop-flip", padding=1), MEAN, STD)
         super().__init__(_processes(), look, seed, checkpoint_every_steps=saved_every)
         self._notes = notes
 

@@ -26,7 +26,7 @@ _BATCHES_AHEAD = 3  # where reading takes long, or copying does
 
 
 @dataclass(frozen=True)
-class Look:
+class Preprocessing:
     """How images become views: fixed for a run."""
 
     augment: AugmentConfig
@@ -67,7 +67,7 @@ class Feeder:
     def __init__(
         self,
         phase: Phase,
-        look: Look,
+        look: Preprocessing,
         seed: int,
         device: torch.device,
         *,

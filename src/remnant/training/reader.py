@@ -9,7 +9,7 @@ from torch import Tensor
 
 from remnant.images import ImageSet
 from remnant.randomness import generator
-from remnant.training.batches import Look
+from remnant.training.batches import Preprocessing
 from remnant.training.processes import Processes
 from remnant.views.augment import test_views, to_images
 
@@ -19,7 +19,7 @@ _BATCH_SIZE = 256
 class ViewReader:
     """The `Reader` that methods are given."""
 
-    def __init__(self, processes: Processes, look: Look, seed: int) -> None:
+    def __init__(self, processes: Processes, look: Preprocessing, seed: int) -> None:
         self.seed = seed
         self.mean = look.mean
         self.std = look.std

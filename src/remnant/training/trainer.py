@@ -20,7 +20,7 @@ from remnant.images import ImageSet, Task
 from remnant.methods.base import Method
 from remnant.phases import Batch, Phase, Player, StepReport, Watcher
 from remnant.randomness import derive_seed
-from remnant.training.batches import Feeder, Look
+from remnant.training.batches import Feeder, Preprocessing
 from remnant.training.network_state import Arrays, load_training_state, training_state
 from remnant.training.optimizers import (
     build_optimizer,
@@ -48,7 +48,7 @@ class Trainer:
     def __init__(
         self,
         processes: Processes,
-        look: Look,
+        look: Preprocessing,
         seed: int,
         *,
         accumulate: int = 1,
