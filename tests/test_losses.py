@@ -176,6 +176,7 @@ def test_margin_ranking_is_the_mean_shortfall_of_old_images_against_their_likeli
     num_rivals: int,
 ) -> None:
     cosines, labels, num_old, margin = noise(6, 5), [0, 3, 1, 4, 0, 1], 2, 0.5
+    cosines[0, 0] = 10  # one image falls short of nothing
     shortfalls = []
     for row, label in zip(cosines.tolist(), labels, strict=True):
         if label < num_old:
