@@ -51,6 +51,7 @@ async function withErrors(id, action) {
 // ------------------------------------------------------------------------------------------------ files
 
 function checkFiles(files) {
+  if (state.store === null) throw new Error("The server does not answer; reload the page.");
   const limits = state.store.limits;
   for (const file of files) {
     if (file.size > limits.image_bytes) {
@@ -95,6 +96,7 @@ async function ask(files) {
   $("ask-answers").replaceChildren();
   $("ask-status").textContent = "";
   await withErrors("ask-error", async () => {
+    await loaded;
     checkFiles(files);
     for (const file of files) await askOne(file);
   });
@@ -129,6 +131,7 @@ function bar(guess) {
 
 function choose(files) {
   withErrors("teach-error", async () => {
+    await loaded;
     checkFiles([...state.chosen, ...files]);
     state.chosen.push(...files);
     showChosen();
@@ -206,10 +209,10 @@ async function endJob(job) {
   state.watched = null;
   $("job").hidden = true;
   $("teach-button").disabled = $("class-forget").disabled = false;
+  await refresh();  // nothing is reported before the page shows it
   if (job.state === "failed") $("teach-error").textContent = sentence(job.error);
   if (job.state === "cancelled") $("teach-status").textContent = `Cancelled: ${job.name} was not learned, and the store is unchanged.`;
   if (job.state === "done") $("teach-status").textContent = `${job.name} has been learned.`;
-  await refresh();
   if (job.state === "done" && state.shown) await show(state.shown.name);
 }
 
@@ -277,8 +280,8 @@ async function forget() {
     const { message } = await call("DELETE", address(name));
     state.shown = null;
     $("class-memory").hidden = true;
-    $("memory-status").textContent = message;
     await refresh();
+    $("memory-status").textContent = message;
   });
 }
 
@@ -329,4 +332,4 @@ $("teach-clear").addEventListener("click", () => { state.chosen = []; showChosen
 $("job-cancel").addEventListener("click", cancel);
 $("more").addEventListener("click", showMore);
 $("class-forget").addEventListener("click", forget);
-refresh();
+const loaded = refresh();
