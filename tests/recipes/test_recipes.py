@@ -30,7 +30,7 @@ def test_names_say_dataset_scale_method_variant_and_tasks() -> None:
     for name, recipe in ALL:
         config = recipe()
         pattern = (
-            f"{config.data.dataset}(-mini)?-{config.method.name}"
+            f"{config.data.dataset}(-mini|-lite)?-{config.method.name}"
             r"(-[a-z]+\w*(-[a-z]+\w*)*)?(-(?P<tasks>\d+))?"
         )
         match = re.fullmatch(pattern, name)
@@ -71,6 +71,24 @@ def test_the_mini_protocol_holds(name: str) -> None:
     for schedule in (config.method.first, config.method.later):
         if isinstance(schedule, Schedule):
             assert (schedule.epochs, schedule.batch_size, schedule.steps_from) == (30, 64, "new")
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if "-lite-" in name])
+def test_the_lite_protocol_holds(name: str) -> None:
+    recipe, config = RECIPES[name], load_recipe(name)
+    assert sum(map(len, resolve_tasks(config.stream, describe_dataset(config.data)))) == 100
+    assert config.stream.order == "default"
+    assert (config.data.image_size, config.data.images_per_class) == (None, None)
+    assert config.memory is None or config.memory.budget == "20images/class"
+    mini = recipe.preset.setups["mini"].method
+    for key, schedule in config.method:
+        if isinstance(schedule, Schedule):
+            assert schedule.epochs == getattr(mini, key).epochs / 5
+            assert (
+                schedule.optimizer.warmup_epochs == getattr(mini, key).optimizer.warmup_epochs / 5
+            )
+    first = config.method.first
+    assert (first.epochs, first.batch_size, first.steps_from) == (6, 64, "new")
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -57,7 +57,7 @@ def _component(
     mini = BiMAEConfig(network=_SMALL, first=_COMPONENT_MINI, classify_weight=1.0, **options)
     return Preset(
         f"bimae-{name}",
-        ("cifar100-mini", *(row.protocol for row in rows)),
+        ("cifar100-mini", "cifar100-lite-10", *(row.protocol for row in rows)),
         {
             "mini": Setup(mini, about=about, codec=codec),
             "cifar100": _printed(about, codec, **options),

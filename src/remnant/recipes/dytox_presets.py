@@ -116,7 +116,7 @@ PRESETS = (
     ),
     Preset(
         name="dytox-masked",
-        protocols=(*SMALL, "cifar100-10"),
+        protocols=(*SMALL, "cifar100-lite-10", "cifar100-10"),
         setups={
             "digits": replace(_PLAIN["digits"], codec=_QUARTERS),
             "mini": replace(_PLAIN["mini"], codec=_QUARTERS),

@@ -11,7 +11,7 @@ _TRANSFORMER = "transformer of DyTox, which is not here"
 PRESET = Preset(
     name="joint",
     num_tasks=1,
-    protocols=(*SMALL, "cifar100", "imagenet-subset", "imagenet-full"),
+    protocols=(*SMALL, "cifar100-lite", "cifar100", "imagenet-subset", "imagenet-full"),
     setups={
         "digits": Setup(JointConfig(backbone=RESNET8, first=DIGITS_SGD)),
         "mini": Setup(JointConfig(backbone=RESNET32, first=MINI_SGD)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from remnant.errors import InputError, nearest
@@ -58,6 +58,32 @@ class Preset:
     published: tuple[Published, ...] = ()
     num_tasks: int | None = None  # None: those of the protocol
 
+    def setup(self, scale: Scale) -> Setup | None:
+        """What the method is given at a scale; None where nothing is."""
+        if scale == "lite" and scale not in self.setups and "mini" in self.setups:
+            return _shorten(self.setups["mini"])
+        return self.setups.get(scale)
+
+
+def _shorten(setup: Setup) -> Setup:
+    """The same setup in a fifth of the epochs, of every one of its schedules."""
+    schedules = {name: _fifth(value) for name, value in setup.method if isinstance(value, Schedule)}
+    return replace(setup, method=setup.method.model_copy(update=schedules))
+
+
+def _fifth(schedule: Schedule) -> Schedule:
+    optimizer = schedule.optimizer
+    shorter = {
+        "warmup_epochs": optimizer.warmup_epochs / 5,
+        "milestones": tuple(epoch / 5 for epoch in optimizer.milestones),
+    }
+    return schedule.model_copy(
+        update={
+            "epochs": -(-schedule.epochs // 5),
+            "optimizer": optimizer.model_copy(update=shorter),
+        }
+    )
+
 
 def check_preset(preset: Preset) -> None:
     """Raises InputError where a recipe of the preset could not be made."""
@@ -69,7 +95,7 @@ def check_preset(preset: Preset) -> None:
                 f"a protocol of the preset {preset.name} must be one of {', '.join(PROTOCOLS)}; "
                 f"got {name!r}.{nearest(name, PROTOCOLS)}"
             )
-        if (scale := PROTOCOLS[name].scale) not in preset.setups:
+        if preset.setup(scale := PROTOCOLS[name].scale) is None:
             raise InputError(f"the preset {preset.name} needs a setup {scale!r} for {name}.")
     for row in preset.published:
         if row.protocol not in preset.protocols:

@@ -13,7 +13,7 @@ from remnant.data.stream import StreamConfig
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.views.augment import AugmentConfig
 
-Scale = Literal["digits", "mini", "cifar100", "imagenet"]
+Scale = Literal["digits", "mini", "lite", "cifar100", "imagenet"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,24 @@ def _mini(dataset: str, title: str) -> Protocol:
     )
 
 
+def _lite(end: str, num_tasks: int) -> Protocol:
+    """The paper's streams and its 20 images per class, with networks and schedules for two cores.
+
+    Every method has its setup of the mini protocol, in a fifth of the epochs.
+    """
+    return Protocol(
+        "cifar100-lite",
+        "CIFAR-100 lite",
+        "lite",
+        DataConfig(dataset="cifar100"),
+        StreamConfig(num_tasks=num_tasks),
+        AugmentConfig(train="crop-flip", padding=4),
+        "20images/class",
+        "half an hour to two hours on one core",
+        end,
+    )
+
+
 def _full(dataset: str, title: str, budget: str, tasks: dict[str, int]) -> list[Protocol]:
     """All classes; `tasks` are the ends of names and the numbers of tasks that they stand for."""
     is_small = dataset == "cifar100"
@@ -86,6 +104,7 @@ _ALL = (
     _DIGITS,
     _mini("cifar100", "CIFAR-100"),
     _mini("tiny-imagenet", "Tiny-ImageNet"),
+    *(_lite(end, num_tasks) for end, num_tasks in _SPLITS.items()),
     *_full("cifar100", "CIFAR-100", "2000images", _SPLITS),
     *_full("imagenet-subset", "ImageNet-Subset", "2000images", _SPLITS),
     *_full("imagenet-full", "ImageNet-Full", "20000images", {"": 10, "-10": 10}),
@@ -93,7 +112,9 @@ _ALL = (
 PROTOCOLS = {protocol.name: protocol for protocol in _ALL}
 SMALL = ("digits", "cifar100-mini", "tiny-imagenet-mini")
 CIFAR100 = ("cifar100-10", "cifar100-20", "cifar100-50")
-USUAL = (*SMALL, *CIFAR100, "imagenet-subset-10", "imagenet-subset-20", "imagenet-subset-50")
+LITE = ("cifar100-lite-10", "cifar100-lite-20", "cifar100-lite-50")
+IMAGENET_SUBSET = ("imagenet-subset-10", "imagenet-subset-20", "imagenet-subset-50")
+USUAL = (*SMALL, *LITE, *CIFAR100, *IMAGENET_SUBSET)
 
 
 def mini_schedule(

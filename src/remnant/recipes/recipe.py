@@ -56,7 +56,9 @@ class Recipe:
 
     @property
     def setup(self) -> Setup:
-        return self.preset.setups[self.protocol.scale]
+        setup = self.preset.setup(self.protocol.scale)
+        assert setup is not None, self.name  # `check_preset` has seen to it
+        return setup
 
     @property
     def num_tasks(self) -> int | None:
