@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def test_the_lite_protocol_holds(name: str) -> None:
     mini = recipe.preset.setups["mini"].method
     for key, schedule in config.method:
         if isinstance(schedule, Schedule):
-            assert schedule.epochs == getattr(mini, key).epochs / 5
+            assert schedule.epochs == math.ceil(getattr(mini, key).epochs / 5)
             assert (
                 schedule.optimizer.warmup_epochs == getattr(mini, key).optimizer.warmup_epochs / 5
             )
