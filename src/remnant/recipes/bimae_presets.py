@@ -60,7 +60,7 @@ def _variant(
     *rows: Published,
     codec: CodecConfig = _PATCHES,
     budgets: tuple[str | None, str] = (None, "20images/class"),
-    networks: tuple[BilateralConfig, BilateralConfig, BilateralConfig] = _NETWORKS,
+    networks: tuple[BilateralConfig, ...] = _NETWORKS,
     **options: Any,
 ) -> Preset:
     """The paper's method with other `options`; those with a printed row also at full scale.
@@ -68,9 +68,9 @@ def _variant(
     `budgets` of the mini protocol and of full scale; `networks` for digits, mini and full scale.
     """
     tiny, small, full = networks
-    short = {"classify_weight": 1.0} | options
-    digits = BiMAEConfig(network=tiny, first=_COMPONENT_DIGITS, **short)
-    mini = BiMAEConfig(network=small, first=_COMPONENT_MINI, **short)
+    options_of_short: dict[str, Any] = {"classify_weight": 1.0} | options
+    digits = BiMAEConfig(network=tiny, first=_COMPONENT_DIGITS, **options_of_short)
+    mini = BiMAEConfig(network=small, first=_COMPONENT_MINI, **options_of_short)
     return Preset(
         f"bimae-{name}",
         ("digits", "cifar100-mini", "cifar100-lite-10", *dict.fromkeys(r.protocol for r in rows)),
