@@ -82,7 +82,7 @@ def test_the_lite_protocol_holds(name: str) -> None:
     assert sum(map(len, resolve_tasks(config.stream, describe_dataset(config.data)))) == 100
     assert config.stream.order == "default"
     assert (config.data.image_size, config.data.images_per_class) == (None, None)
-    mini_name = name.removesuffix("-10").replace("-lite-", "-mini-")
+    mini_name = re.sub(r"-\d+$", "", name).replace("-lite-", "-mini-")
     budget = MINI_BUDGETS.get(mini_name, "20images/class")
     assert config.memory is None or config.memory.budget == budget
     mini = recipe.preset.setups["mini"].method

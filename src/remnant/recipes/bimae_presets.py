@@ -9,7 +9,7 @@ from remnant.memory import CodecConfig, PatchesConfig, RawConfig
 from remnant.methods.bimae import BilateralConfig, BiMAEConfig
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.recipes.presets import Preset, Published, Setup
-from remnant.recipes.protocols import USUAL, mini_schedule
+from remnant.recipes.protocols import LITE, SMALL, USUAL, mini_schedule
 
 _PATCHES, _RAW = PatchesConfig(), RawConfig()
 _TINY = BilateralConfig(patch_size=4, width=64, head_width=16, mlp_width=256, fusion_mlp_width=256)
@@ -73,7 +73,7 @@ def _variant(
     mini = BiMAEConfig(network=small, first=_COMPONENT_MINI, **options_of_short)
     return Preset(
         f"bimae-{name}",
-        ("digits", "cifar100-mini", "cifar100-lite-10", *dict.fromkeys(r.protocol for r in rows)),
+        (*SMALL, *LITE, *dict.fromkeys(row.protocol for row in rows)),
         {
             "digits": Setup(digits, about=about, codec=codec),
             "mini": Setup(mini, about=about, codec=codec, budget=budgets[0]),
