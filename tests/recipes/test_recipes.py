@@ -25,7 +25,9 @@ MINI = [name for name in RECIPES if "-mini-" in name]
 # One recipe of every preset at every scale; the others differ in the number of tasks alone.
 KINDS = list({(one.preset.name, one.protocol.scale): name for name, one in ALL[::-1]}.values())
 # 80 real images per class: the paper's upper bound, in four times the bytes of the others.
-MINI_BUDGETS = {"cifar100-mini-bimae-real-count": "240KiB/class"}
+MINI_BUDGETS = dict.fromkeys(
+    ("cifar100-mini-bimae-real-count", "tiny-imagenet-mini-bimae-real-count"), "240KiB/class"
+)
 RUNS = Path(__file__).parents[2] / "docs" / "runs"
 
 
