@@ -146,9 +146,7 @@ class BiMAE(Method[BiMAEConfig]):
             return None
         return self.teacher.network.masked_scores(views, visible_ids)
 
-    def _classify(
-        self, batch: Batch, labels: Tensor, scores: Tensor, old: Tensor | None
-    ) -> Terms:
+    def _classify(self, batch: Batch, labels: Tensor, scores: Tensor, old: Tensor | None) -> Terms:
         config = self.config
         corrected, smoothing = batch.corrected(scores), config.label_smoothing
         classify = F.cross_entropy(corrected, labels, label_smoothing=smoothing)

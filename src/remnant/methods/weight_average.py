@@ -1,4 +1,4 @@
-"""The mean of a network's weights over the last steps of a phase, which takes their place at its end.
+"""The mean of the weights over the last steps of a phase, which takes their place at its end.
 
 While a phase lasts, the mean is part of the state that checkpoints hold; between phases there is
 one network alone, and test, teacher and herding see the mean.

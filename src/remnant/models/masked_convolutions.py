@@ -51,9 +51,7 @@ class MaskedNorm(nn.Module):
             cells = self.masked(cells)
         elif len(cells) == 1:  # a single cell has no deviation
             norm = self.masked
-            cells = F.batch_norm(
-                cells, norm.running_mean, norm.running_var, norm.weight, norm.bias
-            )
+            cells = F.batch_norm(cells, norm.running_mean, norm.running_var, norm.weight, norm.bias)
         normed = torch.zeros_like(rows).index_copy(0, places, cells)
         return normed.unflatten(0, (len(maps), *maps.shape[2:])).permute(0, 3, 1, 2)
 
