@@ -20,7 +20,7 @@ def test_the_average_is_that_of_its_formula() -> None:
         expected = kept * expected + (1 - kept) * value
         mean = kept * mean + (1 - kept) * value
     average.put_into(network)
-    assert float(network.weight) == pytest.approx(expected, rel=1e-5)
+    assert float(network.weight.detach()) == pytest.approx(expected, rel=1e-5)
     assert float(network.running_mean) == pytest.approx(mean, rel=1e-5)
 
 
