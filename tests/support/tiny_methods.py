@@ -21,6 +21,7 @@ from tests.support.worlds import SEED_OFFSET
 
 SGD = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
 SIGNED = {"name": "resnet8", "has_last_relu": False}
+QUICK_SGD = SGD | {"lr": 0.2}  # for convolutions, whose 24 steps are few
 
 
 def schedule(epochs: int, batch_size: int = 8, **optimizer: Any) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def _full_views() -> Trial:
         classify_weight=1.0,
         view="full",
         side_ratio=0.5,
-        first=schedule(6, **SGD, nesterov=True),
+        first=schedule(6, **QUICK_SGD, nesterov=True),
         distill_weight=0.1,
         average_decay=0.9,
         codec_view_ratio=0.5,
@@ -99,7 +100,7 @@ def _stored_units() -> Trial:
         side_ratio=0.5,
         exact_view_ratio=0.5,
         presentation="symmetric",
-        first=schedule(6, **SGD),
+        first=schedule(6, **QUICK_SGD),
     )
 
 
@@ -149,7 +150,10 @@ VARIANTS: dict[str, Callable[[], Trial]] = {
     "bimae, full views": _full_views,
     "bimae, stored units": _stored_units,
     "er, convolutions": lambda: _trial(
-        "er", backbone={"name": "conv", "channels": [8, 16]}, codec_view_ratio=0.5
+        "er",
+        backbone={"name": "conv", "channels": [8, 16]},
+        first=schedule(12, **QUICK_SGD),
+        codec_view_ratio=0.5,
     ),
     "podnet, convolutions": lambda: _trial(
         "podnet",

@@ -26,9 +26,11 @@ _COMPONENT_OPTIMIZER = _BEST_OPTIMIZER.model_copy(update={"lr": 2e-3})
 _COMPONENT_MINI = mini_schedule(_COMPONENT_OPTIMIZER, sampling="balanced")
 
 
-# A wide and shallow network of convolutions for 32 px, and one for the digits' 8 px.
+# A wide and shallow network of convolutions, and a small one for the digits.
 _CONV = BilateralConfig(encoder="conv", patch_size=8)
-_CONV_DIGITS = BilateralConfig(encoder="conv", patch_size=4, channels=(32, 64), stem_channels=16)
+_CONV_DIGITS = BilateralConfig(
+    encoder="conv", patch_size=8, channels=(24, 64, 96), stem_channels=12
+)
 _CONV_OPTIMIZER = OptimizerConfig(
     lr=0.05, nesterov=True, weight_decay=5e-4, schedule="cosine", warmup_epochs=1
 )
