@@ -36,6 +36,7 @@ MATRIX: dict[str, set[str]] = {
     "runs": {
         "config", "data", "methods", "planning", "recipes", "reports", "terminal", "training",
     },
+    "studies": {"config", "data", "methods", "planning", "recipes", "reports", "runs", "training"},
     "learner": {
         "config", "data", "memory", "methods", "models", "reports", "runs", "terminal", "training",
         "views",
@@ -44,7 +45,7 @@ MATRIX: dict[str, set[str]] = {
     "bench": {"memory", "methods", "models", "planning", "runs", "training", "views"},
     "cli": {
         "bench", "config", "data", "learner", "memory", "methods", "planning", "recipes", "reports",
-        "runs", "serving", "terminal", "training",
+        "runs", "serving", "studies", "terminal", "training",
     },
     "testing": {"memory", "methods", "training", "views"},
     "__init__": {"data", "learner", "memory", "methods", "recipes", "runs"},

@@ -21,6 +21,7 @@ from remnant.cli import (
     run_commands,
     serve_commands,
     store_commands,
+    study_commands,
 )
 from remnant.errors import InputError
 
@@ -32,6 +33,8 @@ app = App(
 app.command(run_commands.run)
 app.command(run_commands.resume)
 app.command(run_commands.report)
+app.command(study_commands.reproduce)
+app.command(study_commands.study)
 app.command(listing.list_, name="list")
 app.command(info_commands.show)
 app.command(info_commands.plan)

@@ -36,7 +36,7 @@ def curves_picture(folders: Sequence[Path]) -> str:
     Raises:
         InputError: A folder holds no run, or no run is finished.
     """
-    return _on_white(_curves_svg(read_groups(folders)[0]))
+    return _on_white(curves_chart(read_groups(folders)[0]))
 
 
 def kept_picture(folders: Sequence[Path]) -> str:
@@ -79,7 +79,9 @@ def _comparison_pictures(groups: Sequence[RunGroup]) -> list[Picture]:
             caption = "On all classes seen so far, after each task."
             if any(len(group.runs) > 1 for group in members):
                 caption += " Lines are means, bands one standard deviation over runs."
-            pictures.append(_drawn(f"curves-{len(pictures)}", title, caption, _curves_svg(members)))
+            pictures.append(
+                _drawn(f"curves-{len(pictures)}", title, caption, curves_chart(members))
+            )
         if len(members) > 1 and any(group.first.counted_ledger for group in members):
             title, caption = f"Accuracy for bytes: {dataset}", "Higher and further left is better."
             pictures.append(_drawn(f"bytes-{len(pictures)}", title, caption, memory_chart(members)))
@@ -95,7 +97,7 @@ def _drawn(name: str, title: str, caption: str, svg: str) -> Picture:
     return Picture(name, title, caption, svg=markup)
 
 
-def _curves_svg(groups: Sequence[RunGroup]) -> str:
+def curves_chart(groups: Sequence[RunGroup]) -> str:
     """Accuracy after each task, one line per group, with a band of one deviation."""
     return render(lambda axes: _draw_curves(axes, groups), _height(groups))
 
