@@ -19,7 +19,7 @@ from remnant.training.processes import TrainingConfig
 from remnant.views.augment import AugmentConfig
 from tests.support.worlds import SEED_OFFSET
 
-SGD = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
+SGD: dict[str, Any] = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
 SIGNED = {"name": "resnet8", "has_last_relu": False}
 QUICK_SGD = SGD | {"lr": 0.2}  # for convolutions, whose 24 steps are few
 
