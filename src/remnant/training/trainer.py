@@ -102,7 +102,9 @@ class Trainer:
             began = time.perf_counter()
             for step, parts in zip(steps, batches, strict=True):
                 torch.manual_seed(derive_seed(seed, "step", step))
-                terms, rate = self._step(phase, optimizers, feeder.sampler, parts, step, task.index)
+                terms, rate = self._step(
+                    method, phase, optimizers, feeder.sampler, parts, step, task.index
+                )
                 self.processes.average_statistics(method)
                 seconds = time.perf_counter() - began
                 report = _report(task, phase, feeder.sampler, step, terms, rate, seconds)
@@ -133,6 +135,7 @@ class Trainer:
 
     def _step(
         self,
+        method: Method,
         phase: Phase,
         optimizers: list[torch.optim.Optimizer],
         sampler: Sampler,
@@ -159,6 +162,7 @@ class Trainer:
                 player.on_gradients()
             optimizer.step()
             if player.after_step is not None:
+                self.processes.average_statistics(method)  # before anybody keeps them
                 player.after_step()
             terms |= found
         return terms, rate
