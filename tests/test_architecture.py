@@ -30,7 +30,7 @@ MATRIX: dict[str, set[str]] = {
     "training": {"memory", "methods", "views"},
     "config": {"data", "memory", "methods", "training", "views"},
     "recipes": {"config", "data", "memory", "methods", "views"},
-    "reports": {"runs.events", "runs.run_folder"},
+    "reports": {"runs.drawings", "runs.events", "runs.run_folder"},
     "planning": {"config", "data", "memory", "methods", "training"},
     "terminal": {"reports", "training"},
     "runs": {
