@@ -18,6 +18,7 @@ from remnant.cli import (
     data_commands,
     info_commands,
     listing,
+    probe_commands,
     run_commands,
     serve_commands,
     store_commands,
@@ -32,6 +33,7 @@ app = App(
 app.command(run_commands.run)
 app.command(run_commands.resume)
 app.command(run_commands.report)
+app.command(probe_commands.probe)
 app.command(listing.list_, name="list")
 app.command(info_commands.show)
 app.command(info_commands.plan)

@@ -219,6 +219,23 @@ class BiMAE(Method[BiMAEConfig]):
             noise = noise.masked_fill(~batch.is_known.flatten(1), 2.0)  # behind all that is known
         return self.network.visible_ids(noise, self.config.mask_ratio)
 
+    def shown_patches(self, batch: Batch) -> Tensor | None:
+        """See `SeesParts`."""
+        if self._is_unmasked(batch.step, batch.num_steps):
+            return None
+        hidden = is_hidden(self._choose_patches(batch), self.network.num_patches)
+        return ~hidden.unflatten(1, self._grid)
+
+    def predict_parts(self, views: Tensor, is_known: Tensor) -> Tensor:
+        """See `SeesParts`."""
+        return _masked_scores(self.network, views, visible_ids_of(~is_known.flatten(1)))
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        height, width = self.network.decoder.image_shape[:2]
+        side = self.config.network.patch_size
+        return height // side, width // side
+
     def _classify(self, batch: Batch, scores: Tensor, visible_ids: Tensor | None) -> Terms:
         classify = F.cross_entropy(batch.corrected(scores), batch.labels)
         terms = {"classify": self.config.classify_weight * classify}
@@ -324,6 +341,14 @@ class BiMAE(Method[BiMAEConfig]):
         )
         known = stored.is_known if self.config.exact_view_ratio > 0 else None
         return replace(stored, images=ArrayImages(completed), is_known=known)
+
+    @property
+    def completes(self) -> bool:
+        return self.config.generate_replay and self.config.reconstruction != "off"
+
+    def complete(self, stored: ImageSet, reader: Reader) -> ImageSet:
+        """See `Completes`."""
+        return self._complete(stored, reader)
 
     def _present(self, new: ImageSet, reader: Reader) -> ImageSet | None:
         """The new images as the memory would give them back; None where they are not shown so."""

@@ -7,8 +7,9 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor
 
 from remnant.errors import InputError
+from remnant.images import ImageSet
 from remnant.memory import Memory, PartialCodec, partial_choices
-from remnant.phases import Batch
+from remnant.phases import Batch, Reader
 
 
 @runtime_checkable
@@ -24,6 +25,20 @@ class SeesParts(Protocol):
 
         As many patches are known of each.
         """
+        ...
+
+
+@runtime_checkable
+class Completes(Protocol):
+    """A method that makes images whole of which some patches are known."""
+
+    @property
+    def completes(self) -> bool:
+        """Whether its settings let it."""
+        ...
+
+    def complete(self, stored: ImageSet, reader: Reader) -> ImageSet:
+        """The images with what is not known drawn by the network; known pixels stay unchanged."""
         ...
 
 
