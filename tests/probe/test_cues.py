@@ -79,7 +79,7 @@ def test_a_network_that_goes_by_the_border_is_found_out(
     coding: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def predict(self: Any, views: Tensor) -> Tensor:
-        """New where an edge of the view is black all along; else the first class."""
+        """The newest where an edge of the view is black all along, else the first class."""
         darkest = views.amin(dim=(1, 2, 3), keepdim=True)
         is_black = (views <= darkest + 1e-3).all(dim=1)  # [B, H, W]
         edges = [is_black[:, 0], is_black[:, -1], is_black[:, :, 0], is_black[:, :, -1]]
@@ -89,11 +89,10 @@ def test_a_network_that_goes_by_the_border_is_found_out(
     monkeypatch.setattr(METHODS["er"], "predict", predict)
     table = probe_run(coding)
     border = by_name(table)["border"]
-    # Digits are dark at their edges, so some of them look bordered as they are.
+    # Some digits are black at an edge as they are, so that not all answers can move.
     assert border.lean > 10
     assert border.is_cue
-    assert not by_name(table)["coded"].is_cue
-    assert "takes 'border' as a sign of new classes" in table.reading
+    assert "'border' moves" in table.reading
 
 
 def test_as_many_images_are_used_as_asked_for(coding: Path) -> None:

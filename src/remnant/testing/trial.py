@@ -211,13 +211,13 @@ class _NotingTrainer(Trainer):
     ) -> None:
         def noting(player: Player) -> Player:
             note = partial(self._note, method, task, phase, player)
-            look = partial(self._look, method, task, phase, player)
+            look = partial(self._watch, method, task, phase, player)
             return replace(player, on_gradients=note, loss=look)
 
         phase = replace(phase, players=tuple(noting(player) for player in phase.players))
         super().fit(method, task, phase, watchers=watchers, resume_from=resume_from, save=save)
 
-    def _look(
+    def _watch(
         self, method: Method, task: Task, phase: Phase, player: Player, batch: Batch
     ) -> Terms:
         """Note what the loss is given, then take it; only `Method.loss` hides patches."""
