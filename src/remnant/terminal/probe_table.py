@@ -13,7 +13,7 @@ _HEADERS = ("look", "old to newest", "new to newest", "lean", "old right", "new 
 
 
 def cue_lines(probed: dict[str, Any]) -> Iterator[RenderableType]:
-    """The JSON of a probe, for people; differences to the first row stand in brackets."""
+    """The JSON of a probe, for people; beside each number its difference to the first row's."""
     table = Table(box=None, pad_edge=False)
     for place, header in enumerate(_HEADERS):
         table.add_column(header, justify="left" if place == 0 else "right", no_wrap=place == 0)
@@ -35,4 +35,4 @@ def cue_lines(probed: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def _cell(value: float, plain: float | None) -> str:
-    return f"{value:.1f}" if plain is None else f"{value:.1f} ({value - plain:+.1f})"
+    return f"{value:.1f}" if plain is None else f"{value:.1f} {value - plain:+.1f}"
