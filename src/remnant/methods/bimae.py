@@ -209,32 +209,38 @@ class BiMAE(Method[BiMAEConfig]):
         A whole image seen masked learns what the network says of it as a whole, as in MaskSub
         (Heo et al., CVPR 2025): its label is too hard a lesson where most of it is hidden.
         """
-        network, config = self.network, self.config
-        is_whole = _is_whole(batch)
-        is_side = is_whole & (batch.draw("side") < config.side_ratio)
+        network, is_whole = self.network, _is_whole(batch)
+        is_side = is_whole & (batch.draw("side") < self.config.side_ratio)
         whole, exact, side = (x.nonzero().flatten() for x in (is_whole, ~is_whole, is_side))
         patches, in_part = self._choose_patches(batch), torch.cat([side, exact])
         answers, told = [], []  # to what is classified: whole images, then exact views
         if len(whole) > 0:
             answers.append(network.scores(batch.views[whole]))
             told.append(self._ask(batch.views[whole], None))
+        encoded = None
         if len(in_part) > 0:
             # One pass for both: batch statistics must not tell exemplars from new images.
             encoded = network.encode(batch.views[in_part], patches[in_part])
-            of_side, of_exact = network.classify(network.pool(encoded)).tensor_split([len(side)])
-        if len(exact) > 0:
-            answers.append(of_exact)
+        if len(exact) > 0 and encoded is not None:
+            rows = torch.arange(len(side), len(in_part), device=exact.device)
+            answers.append(network.classify(network.pool(encoded.select(rows))))
             told.append(self._ask(batch.views[exact], patches[exact]))
         old = torch.cat([one for one in told if one is not None]) if self.teacher else None
         labels = batch.labels[torch.cat([whole, exact])]
         terms = self._classify(batch, labels, torch.cat(answers), old)
-        if len(side) > 0:
-            target = answers[0][is_side[whole]].detach().softmax(dim=1)
-            share = len(side) / len(batch.labels)
-            terms["side"] = config.side_weight * share * F.cross_entropy(of_side, target)
-            if config.reconstruction != "off":
-                drawn = encoded.select(torch.arange(len(side), device=side.device))
-                terms |= self._reconstruct(batch, drawn, side)
+        if len(side) > 0 and encoded is not None:
+            masked = encoded.select(torch.arange(len(side), device=side.device))
+            terms |= self._learn_masked(batch, side, masked, answers[0][is_side[whole]])
+        return terms
+
+    def _learn_masked(self, batch: Batch, rows: Tensor, masked: Encoded, scores: Tensor) -> Terms:
+        """What the images `rows` of the batch learn masked, given their `scores` as a whole."""
+        said = self.network.classify(self.network.pool(masked))
+        share = len(rows) / len(batch.labels)
+        unlike = F.cross_entropy(said, scores.detach().softmax(dim=1))
+        terms = {"side": self.config.side_weight * share * unlike}
+        if self.config.reconstruction != "off":
+            terms |= self._reconstruct(batch, masked, rows)
         return terms
 
     # --------------------------------------------------------------------------------------- replay
