@@ -24,7 +24,7 @@ from remnant.errors import InputError
 from remnant.files import new_folder, only_writer, remove_temporary_files, write_json
 from remnant.images import Task
 from remnant.methods import Draws, build_method, kept_bytes
-from remnant.phases import Watcher
+from remnant.phases import RunWatcher, Watcher
 from remnant.planning.flops import predict_flops
 from remnant.reports import write_report
 from remnant.runs.environment import write_environment
@@ -138,7 +138,12 @@ class Experiment:
         )
         self._checkpoints = Checkpoints(folder / CHECKPOINTS)
         self._loop = TaskLoop(
-            self._method, self._trainer, self._checkpoints, config.seed, self._save
+            self._method,
+            self._trainer,
+            self._checkpoints,
+            config.seed,
+            self._save,
+            lambda flops: self._counters.add_flops(flops),
         )
         self._watchers = watchers if self._processes.is_first else ()
         self._counters = Counters()
@@ -169,15 +174,16 @@ class Experiment:
             yield task
 
     def _after_task(self, task: Task) -> None:
-        self._count_costs()
+        self._count_costs(task)
         self._evaluate(task)
         arrays, memory = standing_state(self._method)
         self._save(Point(task.index + 1), arrays, {"memory": memory})
 
-    def _count_costs(self) -> None:
+    def _count_costs(self, task: Task) -> None:
         """What the task took, and the network's size: it may grow, and be pruned."""
         counters = self._counters
         counters.seconds_per_task.append(time.perf_counter() - self._task_began)
+        counters.end_task(len(task.train))
         if isinstance(self._method, Draws):
             counters.working_bytes = self._method.working_bytes
         parameters = sum(parameter.numel() for parameter in self._method.parameters())
@@ -209,6 +215,9 @@ class Experiment:
             seconds=round(self._counters.seconds_per_task[-1], 3),
             memory_bytes=0 if result.memory is None else result.memory.used_bytes,
         )
+        for watcher in self._watchers:
+            if isinstance(watcher, RunWatcher):
+                watcher.on_task_end(task.index, result.model_dump(mode="json"))
 
     # ---------------------------------------------------------------------------------- checkpoints
 
@@ -273,6 +282,9 @@ class Experiment:
         }
         write_result(folder, self._result(len(self._stream)).model_copy(update=more))
         write_report(folder)
+        for watcher in self._watchers:
+            if isinstance(watcher, RunWatcher):
+                watcher.on_run_end(read_result(folder).model_dump(mode="json"))
 
     def _result(self, num_tasks_done: int) -> RunResult:
         """The numbers so far."""
@@ -300,6 +312,8 @@ class Experiment:
             seconds_per_task=[round(seconds, 3) for seconds in counters.seconds_per_task],
             parameters_per_task=counters.parameters_per_task,
             predict_flops_per_task=counters.predict_flops_per_task,
+            train_flops=counters.train_flops,
+            passes_over_new=counters.passes_over_new,
             **metrics.summary(predictions, stream.task_of_label),
         )
 

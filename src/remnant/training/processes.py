@@ -140,6 +140,10 @@ class Processes:
                 totals[name] = totals.get(name, 0.0) + value
         return totals
 
+    def add_counts(self, count: int) -> int:
+        """Sum whole numbers over processes."""
+        return int(self.gather(torch.tensor([count], device=self.device)).sum())
+
     def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Sum gradients over processes; a parameter without a gradient in any keeps None."""
         if self.count == 1:
