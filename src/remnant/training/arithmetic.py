@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
-from remnant.phases import Batch
+from remnant.images import Task
+from remnant.phases import Batch, Phase, Terms
 
 _aten = torch.ops.aten
 
@@ -147,3 +148,40 @@ class StepArithmetic:
             return None
         found = np.linalg.lstsq(steps, np.array(list(self._seen.values())), rcond=None)[0]
         return found.round().astype(np.int64)
+
+
+class PhaseArithmetic:
+    """A phase under way, and what its steps are known to take."""
+
+    def __init__(self, method: nn.Module, task: Task, phase: Phase) -> None:
+        self.task = task
+        self.phase = phase
+        self._method = method
+        self._kinds: dict[tuple[int, bool], dict[frozenset[str], StepArithmetic]] = {}
+
+    def counted(
+        self, player: int, batch: Batch, move: Callable[[], Terms], *, is_compiled: bool
+    ) -> tuple[Terms, int]:
+        """The loss terms that `move` returns, and the FLOPs that it takes."""
+        is_whole = self.phase.is_whole_step
+        kind = (player, is_whole is not None and is_whole(batch.step, batch.num_steps))
+        # Steps may also differ in their terms, which are known only afterwards.
+        variants, rows = self._kinds.setdefault(kind, {}), count_rows(batch)
+        is_known = bool(variants) and all(one.known(rows) is not None for one in variants.values())
+        if is_known or is_compiled:
+            terms, flops = move(), None
+        else:
+            with FlopCount() as count:
+                terms = move()
+            flops = count.flops
+        arithmetic = variants.setdefault(frozenset(terms), StepArithmetic())
+        known = arithmetic.known(rows)
+        if known is not None:
+            return terms, known
+        if flops is None:
+            flops = counted_apart(self._method, self.phase.parameters, move)
+        arithmetic.learn(rows, flops)
+        return terms, flops
+
+    def num_new_images(self, batch: Batch) -> int:
+        return int((batch.labels >= self.task.num_old_classes).sum())

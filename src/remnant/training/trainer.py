@@ -20,7 +20,7 @@ from remnant.images import ImageSet, Task
 from remnant.methods.base import Method
 from remnant.phases import Batch, Phase, StepReport, Terms, Watcher
 from remnant.randomness import derive_seed
-from remnant.training.arithmetic import FlopCount, StepArithmetic, count_rows, counted_apart
+from remnant.training.arithmetic import PhaseArithmetic
 from remnant.training.batches import Feeder, Preprocessing
 from remnant.training.network_state import Arrays, load_training_state, training_state
 from remnant.training.optimizers import (
@@ -102,7 +102,7 @@ class Trainer:
             closing(self._batches(feeder, steps)) as batches,
         ):
             method.train()
-            work = _Work(method, task, phase)
+            work = PhaseArithmetic(method, task, phase)
             began = time.perf_counter()
             for step, parts in zip(steps, batches, strict=True):
                 torch.manual_seed(derive_seed(seed, "step", step))
@@ -137,7 +137,7 @@ class Trainer:
 
     def _step(
         self,
-        work: _Work,
+        work: PhaseArithmetic,
         optimizers: list[torch.optim.Optimizer],
         sampler: Sampler,
         batches: list[Batch],
@@ -169,7 +169,7 @@ class Trainer:
         return totals, rate
 
     def _differentiate(
-        self, work: _Work, index: int, batches: list[Batch], num_images: int
+        self, work: PhaseArithmetic, index: int, batches: list[Batch], num_images: int
     ) -> dict[str, float]:
         """The backward pass of one player over all parts of a batch; returns what was found."""
         totals: dict[str, float] = {_FLOPS: 0, _NEW_IMAGES: 0}
@@ -192,43 +192,6 @@ class Trainer:
             totals[_FLOPS] += flops
             totals[_NEW_IMAGES] += work.num_new_images(batch) if flops else 0
         return self.processes.add_terms(totals)
-
-
-class _Work:
-    """The phase under way, and what its steps are known to take."""
-
-    def __init__(self, method: Method, task: Task, phase: Phase) -> None:
-        self.task = task
-        self.phase = phase
-        self._method = method
-        self._kinds: dict[tuple[int, bool], dict[frozenset[str], StepArithmetic]] = {}
-
-    def counted(
-        self, player: int, batch: Batch, move: Callable[[], Terms], *, is_compiled: bool
-    ) -> tuple[Terms, int]:
-        """The loss terms that `move` returns, and the FLOPs that it takes."""
-        is_whole = self.phase.is_whole_step
-        kind = (player, is_whole is not None and is_whole(batch.step, batch.num_steps))
-        # Steps may also differ in their terms, which are known only afterwards.
-        variants, rows = self._kinds.setdefault(kind, {}), count_rows(batch)
-        is_known = bool(variants) and all(one.known(rows) is not None for one in variants.values())
-        if is_known or is_compiled:
-            terms, flops = move(), None
-        else:
-            with FlopCount() as count:
-                terms = move()
-            flops = count.flops
-        arithmetic = variants.setdefault(frozenset(terms), StepArithmetic())
-        known = arithmetic.known(rows)
-        if known is not None:
-            return terms, known
-        if flops is None:
-            flops = counted_apart(self._method, self.phase.parameters, move)
-        arithmetic.learn(rows, flops)
-        return terms, flops
-
-    def num_new_images(self, batch: Batch) -> int:
-        return int((batch.labels >= self.task.num_old_classes).sum())
 
 
 def _report(
