@@ -3,7 +3,7 @@
 from remnant.reports.charts.run_charts import draw_figures
 from remnant.reports.codec_page import write_codec_page
 from remnant.reports.comparison import curves_picture, kept_picture, write_comparison
-from remnant.reports.result_tables import latex_table, markdown_table, terminal_rows
+from remnant.reports.result_tables import csv_table, latex_table, markdown_table, terminal_rows
 from remnant.reports.run_page import write_report
 from remnant.reports.sheets.contact_sheet import draw_gallery
 from remnant.reports.store_page import write_store_page
@@ -11,6 +11,7 @@ from remnant.runs.run_folder import RunFolder, find_runs, read_run
 
 __all__ = [
     "RunFolder",
+    "csv_table",
     "curves_picture",
     "draw_figures",
     "draw_gallery",
