@@ -24,6 +24,10 @@ _BEST_OPTIMIZER = OptimizerConfig(
 # Chosen on the same holdout, where it helped the `exact` row; the others were not tried.
 _COMPONENT_OPTIMIZER = _BEST_OPTIMIZER.model_copy(update={"lr": 2e-3})
 _COMPONENT_MINI = mini_schedule(_COMPONENT_OPTIMIZER, sampling="balanced")
+_COMPONENT_DIGITS = Schedule(
+    epochs=20, batch_size=32, steps_from="new", sampling="balanced", optimizer=_BEST_OPTIMIZER
+)
+_NETWORKS = (_TINY, _SMALL, BilateralConfig())
 
 
 def _best(network: BilateralConfig, schedule: Schedule) -> Setup:
@@ -50,36 +54,52 @@ def _printed(
     return Setup(method, "the paper", about, budget=budget, codec=codec, count_overhead=False)
 
 
-def _component(
-    name: str, about: str, *rows: Published, codec: CodecConfig = _PATCHES, **options: Any
+def _variant(
+    name: str,
+    about: str,
+    *rows: Published,
+    codec: CodecConfig = _PATCHES,
+    budgets: tuple[str | None, str] = (None, "20images/class"),
+    networks: tuple[BilateralConfig, ...] = _NETWORKS,
+    **options: Any,
 ) -> Preset:
-    """One of the components after another; those with a printed row also at full scale."""
-    mini = BiMAEConfig(network=_SMALL, first=_COMPONENT_MINI, classify_weight=1.0, **options)
+    """The paper's method with other `options`; those with a printed row also at full scale.
+
+    `budgets` of the mini protocol and of full scale; `networks` for digits, mini and full scale.
+    """
+    tiny, small, full = networks
+    options_of_short: dict[str, Any] = {"classify_weight": 1.0} | options
+    digits = BiMAEConfig(network=tiny, first=_COMPONENT_DIGITS, **options_of_short)
+    mini = BiMAEConfig(network=small, first=_COMPONENT_MINI, **options_of_short)
     return Preset(
         f"bimae-{name}",
-        ("cifar100-mini", "cifar100-lite-10", *(row.protocol for row in rows)),
+        ("digits", "cifar100-mini", "cifar100-lite-10", *dict.fromkeys(r.protocol for r in rows)),
         {
-            "mini": Setup(mini, about=about, codec=codec),
-            "cifar100": _printed(about, codec, **options),
+            "digits": Setup(digits, about=about, codec=codec),
+            "mini": Setup(mini, about=about, codec=codec, budget=budgets[0]),
+            "cifar100": _printed(about, codec, budgets[1], network=full, **options),
         },
         rows,
     )
 
 
-def _ablation(name: str, setup: Setup, *rows: Published) -> Preset:
-    return Preset(f"bimae-{name}", ("cifar100-10",), {"cifar100": setup}, rows)
-
-
-def _masked(ratio: float) -> Setup:
+def _masked(ratio: float, *rows: Published) -> Preset:
     """Training and memory with another mask ratio, in the same bytes."""
-    codec = PatchesConfig(mask_ratio=ratio)
-    about = f"mask ratio {ratio:.2f}"
-    return _printed(about, codec, mask_ratio=ratio, coarse_mask_ratio=ratio)
+    return _variant(
+        f"mask{ratio:.0%}"[:-1],
+        f"mask ratio {ratio:.2f}",
+        *rows,
+        codec=PatchesConfig(mask_ratio=ratio),
+        mask_ratio=ratio,
+        coarse_mask_ratio=ratio,
+    )
 
 
 def _fine(ratio: float) -> Preset:
     """The sweep of r2, a figure without numbers."""
-    return _ablation(f"fine{ratio:.0%}"[:-1], _printed(f"r2 {ratio:.2f}", fine_mask_ratio=ratio))
+    name = f"fine{ratio:.0%}"[:-1]
+    nothing = Published("cifar100-10", None, None, None, "[bimae] figure of r2")
+    return _variant(name, f"r2 {ratio:.2f}", nothing, fine_mask_ratio=ratio)
 
 
 def _row(avg: float, last: float, table: int) -> Published:
@@ -110,7 +130,7 @@ PRESETS = (
             Published("imagenet-full", 91.43, 87.13, None, "[bimae] table 3", top=5),
         ),
     ),
-    _component(
+    _variant(
         "baseline",
         "20 whole images, no reconstruction",
         _row(73.40, 62.31, 4),
@@ -118,37 +138,41 @@ PRESETS = (
         has_detail_branch=False,
         reconstruction="off",
     ),
-    _component(
+    _variant(
         "replay",
         "completions, drawn by the decoder alone",
         _row(75.88, 64.35, 4),
         has_detail_branch=False,
         reconstruction="decoder",
     ),
-    _component(
+    _variant(
         "reconstruction",
         "no detail branch",
         _row(77.48, 66.54, 4),
         has_detail_branch=False,
     ),
-    _component("full", "all components"),
-    _component("exact", "half of the views of exemplars exact", exact_view_ratio=0.5),
-    _ablation("mask60", _masked(0.60), _row(77.50, 67.37, 5)),
-    _ablation("mask90", _masked(0.90), _row(77.12, 67.02, 5)),
+    _variant("full", "all components"),
+    _variant("exact", "half of the views of exemplars exact", exact_view_ratio=0.5),
+    _masked(0.60, _row(77.50, 67.37, 5)),
+    _masked(0.90, _row(77.12, 67.02, 5)),
     # "equivalent in storage size" can be read in two ways: as many bytes, or as many images.
-    _ablation("real-bytes", _printed("20 real images", _RAW), _row(79.57, 68.87, 5)),
-    _ablation(
-        "real-count", _printed("80 real images", _RAW, "80images/class"), _row(79.57, 68.87, 5)
+    _variant("real-bytes", "20 real images", _row(79.57, 68.87, 5), codec=_RAW),
+    _variant(
+        "real-count",
+        "80 real images",
+        _row(79.57, 68.87, 5),
+        codec=_RAW,
+        budgets=("240KiB/class", "80images/class"),
     ),
-    _ablation(
-        "spatial",
-        _printed("detail loss on pixels", detail_domain="spatial"),
-        _row(77.45, 65.93, 6),
-    ),
-    _ablation(
+    _variant("spatial", "detail loss on pixels", _row(77.45, 65.93, 6), detail_domain="spatial"),
+    _variant(
         "mlp768",
-        _printed("MLP of 768", network=BilateralConfig(mlp_width=768)),
+        "half of the MLP's width",
         Published("cifar100-10", 78.36, 67.52, 12.90, "[bimae] table 7", "", 9.35),
+        networks=tuple(
+            network.model_copy(update={"mlp_width": network.mlp_width // 2})
+            for network in _NETWORKS
+        ),
     ),
     *(_fine(ratio) for ratio in (0.10, 0.20, 0.30, 0.50, 0.60)),
 )
