@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
 import torch
@@ -204,8 +205,12 @@ class Watcher(Protocol):
 class RunWatcher:
     """A parent for watchers of whole runs, such as experiment trackers: every verb does nothing.
 
-    A result is what result.json says, as far as the run has come; accuracies are percent.
+    A result is what result.json says, as far as the run has come; accuracies are percent. Only the
+    first process of a run tells its watchers.
     """
+
+    def on_run_begin(self, folder: Path, config: dict[str, Any], images_done: int) -> None:
+        """Before the first step; a resumed run says how many images it was trained on before."""
 
     def on_step(self, report: StepReport) -> None:
         """After every step of the optimiser."""
@@ -215,3 +220,6 @@ class RunWatcher:
 
     def on_run_end(self, result: dict[str, Any]) -> None:
         """Once the run is complete and its folder written."""
+
+    def close(self) -> None:
+        """Last of all, also when the run was stopped or failed."""

@@ -73,7 +73,7 @@ def _shorten(setup: Setup) -> Setup:
 
 
 def _in_small_batches(setup: Setup) -> Setup:
-    """The same setup for few images: as many epochs, in batches half as large, so twice the steps."""
+    """The same setup for few images: as many epochs, in batches half as large."""
     schedules = {
         name: value.model_copy(update={"batch_size": -(-value.batch_size // 2)})
         for name, value in setup.method

@@ -99,9 +99,9 @@ _DIGITS = Protocol(
     "20images/class",
     "seconds to minutes on two cores",
 )
-# The user's own images, as small as those of the mini protocol, so that two cores can train on them:
-# data.image_size, stream.num_tasks and memory.budget are there to be changed. Tasks are chosen by
-# the number of classes (`data.datasets`).
+# The user's own images, as small as those of the mini protocol, so that two cores suffice:
+# data.image_size, stream.num_tasks and memory.budget are there to be changed. How many tasks there
+# are follows from the number of classes (`data.datasets`).
 _FOLDER = Protocol(
     "folder",
     "Your own folder of images",

@@ -53,7 +53,7 @@ from remnant.runs.run_folder import (
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
-from remnant.training.processes import Processes, is_main_process
+from remnant.training.processes import Processes, as_launched, is_main_process
 from remnant.training.task_loop import TaskLoop, load_standing_state, standing_state
 from remnant.training.trainer import Trainer
 
@@ -66,6 +66,7 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
             behind then.
     """
     validate_run(config)
+    config = config.model_copy(update={"training": as_launched(config.training)})
     advice = f"Choose another --out, or continue its run with remnant resume {folder}."
     files = (CONFIG, ENVIRONMENT)
     with new_folder(folder, advice, files) if is_main_process() else nullcontext():
@@ -93,6 +94,7 @@ def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> RunResult:
             f"remnant run {folder / CONFIG}."
         )
     config = load_config(folder / CONFIG)
+    config = config.model_copy(update={"training": as_launched(config.training)})
     with _only_writer(folder):
         if is_main_process():
             remove_temporary_files(folder)
@@ -155,10 +157,11 @@ class Experiment:
         point = self._checkpoints.newest_readable() or Point(0)
         self._processes.barrier()
         self._restore(point)
-        with self._open_log() as watchers:
-            self._loop.learn(self._tasks(point), point, watchers, self._after_task)
-        if self._processes.is_first:
-            self._finish()
+        with self._telling():
+            with self._open_log() as watchers:
+                self._loop.learn(self._tasks(point), point, watchers, self._after_task)
+            if self._processes.is_first:
+                self._finish()
         self._processes.barrier()
         return read_result(self._folder)
 
@@ -215,9 +218,8 @@ class Experiment:
             seconds=round(self._counters.seconds_per_task[-1], 3),
             memory_bytes=0 if result.memory is None else result.memory.used_bytes,
         )
-        for watcher in self._watchers:
-            if isinstance(watcher, RunWatcher):
-                watcher.on_task_end(task.index, result.model_dump(mode="json"))
+        for watcher in self._run_watchers:
+            watcher.on_task_end(task.index, result.model_dump(mode="json"))
 
     # ---------------------------------------------------------------------------------- checkpoints
 
@@ -252,6 +254,23 @@ class Experiment:
             self._checkpoints.save(point, arrays, metadata | (more or {}))
         self._processes.barrier()
 
+    @property
+    def _run_watchers(self) -> list[RunWatcher]:
+        """Those that are told of more than steps."""
+        return [watcher for watcher in self._watchers if isinstance(watcher, RunWatcher)]
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell watchers where the run begins, and let them close their files however it ends."""
+        values = self._config.model_dump(mode="json")
+        try:
+            for watcher in self._run_watchers:
+                watcher.on_run_begin(self._folder, values, self._counters.train_images)
+            yield
+        finally:
+            for watcher in self._run_watchers:
+                watcher.close()
+
     @contextmanager
     def _open_log(self) -> Iterator[tuple[Watcher, ...]]:
         """The event log among the watchers, in the first process."""
@@ -282,9 +301,8 @@ class Experiment:
         }
         write_result(folder, self._result(len(self._stream)).model_copy(update=more))
         write_report(folder)
-        for watcher in self._watchers:
-            if isinstance(watcher, RunWatcher):
-                watcher.on_run_end(read_result(folder).model_dump(mode="json"))
+        for watcher in self._run_watchers:
+            watcher.on_run_end(read_result(folder).model_dump(mode="json"))
 
     def _result(self, num_tasks_done: int) -> RunResult:
         """The numbers so far."""
