@@ -127,8 +127,12 @@ def _starter(run_one: RunOne, config: RunConfig) -> Callable[[Path], None]:
 def _try_each(
     runs: Mapping[str, Callable[[Path], None]], folder: Path, tell: Tell | None
 ) -> dict[str, Exception]:
-    """The runs that failed; the others are complete."""
+    """The runs that failed; the others are complete.
+
+    As long as no run has begun, failures are not told: if all are alike, the first is raised.
+    """
     failed: dict[str, Exception] = {}
+    untold: list[str] = []
     for name, carry_out in runs.items():
         try:
             carry_out(folder / name)
@@ -136,8 +140,11 @@ def _try_each(
             raise
         except Exception as error:
             failed[name] = error
-            if tell is not None:
-                tell(name, error)
+            untold.append(name)
+        if tell is not None and any(path.is_dir() for path in folder.iterdir()):
+            for one in untold:
+                tell(one, failed[one])
+            untold.clear()
     return failed
 
 
