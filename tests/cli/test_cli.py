@@ -169,6 +169,18 @@ def test_an_interrupt_says_how_to_go_on(
     assert "remnant resume here" in outcome.err
 
 
+def test_a_folder_of_images_is_run_by_a_recipe(command: Command, tmp_path: Path) -> None:
+    pictures = write_pictures(tmp_path / "mine", {"ant": 8, "bee": 8, "cat": 8, "dog": 8})
+    settings = ("--set", "method.first.epochs=1", "--set", "training.threads=1")
+    outcome = command(
+        "run", "folder-er", "--data-root", pictures, *settings, "--set", "data.image_size=8"
+    )
+    assert outcome.code == 0, outcome.err
+    result = json.loads((tmp_path / "runs" / "folder-er" / "result.json").read_text())
+    assert result["class_names"] == ["ant", "bee", "cat", "dog"]
+    assert result["task_sizes"] == [2, 2]
+
+
 # --------------------------------------------------------------------------------- wrong arguments
 
 WRONG_ARGUMENTS = {

@@ -44,10 +44,16 @@ def estimate(config: RunConfig) -> dict[str, Any]:
         "memory_plan": memory_plan,
         "train_images_per_task": images,
         "train_images": sum(images),
-        "train_flops": total_flops(
-            rehearse(config, known, len(sizes)), _real_sizes(sizes, known, memory_plan)
-        ),
+        "train_flops": run_flops(config, known, sizes, memory_plan),
     }
+
+
+def run_flops(
+    config: RunConfig, known: DatasetFacts, sizes: list[int], memory_plan: list[dict[str, Any]]
+) -> int:
+    """What `train_flops` of the result will be, about."""
+    real = _real_sizes(sizes, known, memory_plan)
+    return total_flops(rehearse(config, known, len(sizes)), real)
 
 
 def _real_sizes(

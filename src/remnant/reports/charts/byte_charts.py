@@ -21,7 +21,7 @@ _ROOM_POINTS = 4  # points of accuracy above and below what is shown
 
 def memory_chart(groups: Sequence[RunGroup]) -> str:
     """SVG: average accuracy against the bytes that the memory used; a legend names the points."""
-    return render(lambda axes: _draw_memory(axes, groups), 3.0 + 0.19 * len(groups))
+    return render(lambda axes: draw_memory(axes, groups), 3.0 + 0.19 * len(groups))
 
 
 def kept_chart(groups: Sequence[RunGroup]) -> str:
@@ -43,7 +43,8 @@ def _memory_bytes(run: RunFolder) -> int:
     return run.result.memory.used_bytes if run.result.memory else 0
 
 
-def _draw_memory(axes: Axes, groups: Sequence[RunGroup]) -> None:
+def draw_memory(axes: Axes, groups: Sequence[RunGroup]) -> None:
+    """One point per group, none of them cut off by an edge."""
     highest, ends = 1.0, []
     for index, group in enumerate(groups):
         used = group.spread(_memory_bytes)
