@@ -18,6 +18,7 @@ from remnant.studies import (
     imagenet_subset_study,
     mask_ratio_study,
     memory_efficient_study,
+    methods_study,
     model_size_study,
     reconstructions_study,
     storage_study,
@@ -42,6 +43,7 @@ STUDIES: dict[str, Study] = {
         density_study,
         reconstructions_study,
         detail_example_study,
+        methods_study,
         storage_study,
     )
 }

@@ -10,8 +10,14 @@ STUDY = Study(
     question="Does the gain come from the number of exemplars alone?",
     rows=(
         Row("dytox", "DyTox, 20 images", "dytox"),
-        Row("dytox-masked", "DyTox, 80 quarters", "dytox-masked"),
-        Row("full", "Bilateral MAE, 80 quarters", "bimae-full", paper="bimae"),
+        Row("dytox-masked", "DyTox, 80 quarters", "dytox-masked", against="dytox"),
+        Row(
+            "full",
+            "Bilateral MAE, 80 quarters",
+            "bimae-full",
+            paper="bimae",
+            against="dytox-masked",
+        ),
     ),
     columns={
         "smoke": smoke("cifar100-10"),
@@ -21,7 +27,9 @@ STUDY = Study(
     },
     claims=(
         Claim("80 quarters serve DyTox better than 20 images", "dytox-masked", "dytox"),
-        Claim("Bilateral MAE makes more of the same quarters", "full", "dytox-masked"),
+        Claim(
+            "Bilateral MAE makes more of the same quarters", "full", "dytox-masked", against="dytox"
+        ),
     ),
     metrics=(LAST,),
 )

@@ -47,12 +47,8 @@ def key_metric(evidence: Evidence) -> Metric:
 
 
 def rival_of(evidence: Evidence, row: Row) -> Row | None:
-    """The row that a row is compared with: the one it names, or the one above."""
-    names = [one.name for one in evidence.rows]
-    if row.against:
-        return evidence.study.row(row.against) if row.against in names else None
-    index = names.index(row.name)
-    return evidence.rows[index - 1] if index > 0 else None
+    """The row that a row is compared with, where it is part of the table."""
+    return next((one for one in evidence.rows if one.name == row.against), None)
 
 
 def result_table(evidence: Evidence, column: Column) -> Table:
