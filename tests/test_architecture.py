@@ -36,6 +36,9 @@ MATRIX: dict[str, set[str]] = {
     "runs": {
         "config", "data", "methods", "planning", "recipes", "reports", "terminal", "training",
     },
+    "studies": {
+        "config", "data", "memory", "methods", "planning", "recipes", "reports", "runs", "training",
+    },
     "learner": {
         "config", "data", "memory", "methods", "models", "reports", "runs", "terminal", "training",
         "views",
@@ -45,7 +48,7 @@ MATRIX: dict[str, set[str]] = {
     "bench": {"memory", "methods", "models", "planning", "runs", "training", "views"},
     "cli": {
         "bench", "config", "data", "learner", "memory", "methods", "planning", "probe", "recipes",
-        "reports", "runs", "serving", "terminal", "training",
+        "reports", "runs", "serving", "studies", "terminal", "training",
     },
     "testing": {"memory", "methods", "training", "views"},
     "__init__": {"data", "learner", "memory", "methods", "recipes", "runs"},

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
 
 import torch
 from pydantic import Field
@@ -25,6 +26,7 @@ class OptimizerConfig(Settings):
     name: Literal["sgd", "adam", "adamw"] = "sgd"
     lr: float = Field(gt=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)  # sgd only
+    nesterov: bool = False  # sgd only: look ahead by the momentum; needs one above 0
     betas: tuple[float, float] = (0.9, 0.999)  # adam and adamw only
     weight_decay: float = Field(default=0.0, ge=0)
     decay_norms_and_biases: bool = True
@@ -127,6 +129,7 @@ class Phase:
     # What the memory would give back for each image of `data` (coded, completed): shown in place of
     # the images wherever exemplars are shown whole. None: the images themselves.
     twins: ImageSet | None = None
+    twin_ratio: float = 1.0  # how often
     # (step, num_steps) -> whether every image is treated as whole at this step.
     is_whole_step: Callable[[int, int], bool] | None = None
     # The part of the schedule that this phase covers, where one is cut in several: first epoch and
@@ -187,6 +190,8 @@ class StepReport:
     images: int
     images_per_second: float
     is_epoch_end: bool
+    flops: int = 0  # forward and backward, in all processes
+    new_images: int = 0  # of the images, those of the task's classes that a network saw
 
     @property
     def loss(self) -> float:
@@ -197,3 +202,26 @@ class Watcher(Protocol):
     """Is told about every step; raising an error stops the training."""
 
     def on_step(self, report: StepReport) -> None: ...
+
+
+class RunWatcher:
+    """A parent for watchers of whole runs, such as experiment trackers: every verb does nothing.
+
+    A result is what result.json says, as far as the run has come; accuracies are percent. Only the
+    first process of a run tells its watchers.
+    """
+
+    def on_run_begin(self, folder: Path, config: dict[str, Any], images_done: int) -> None:
+        """Before the first step; a resumed run says how many images it was trained on before."""
+
+    def on_step(self, report: StepReport) -> None:
+        """After every step of the optimiser."""
+
+    def on_task_end(self, task: int, result: dict[str, Any]) -> None:
+        """After a task was learned and evaluated; tasks count from 0."""
+
+    def on_run_end(self, result: dict[str, Any]) -> None:
+        """Once the run is complete and its folder written."""
+
+    def close(self) -> None:
+        """Last of all, also when the run was stopped or failed."""

@@ -99,7 +99,7 @@ def resolve_tasks(config: StreamConfig, dataset: DatasetFacts) -> list[list[int]
     elif config.task_sizes is not None:
         sizes = list(config.task_sizes)
     else:
-        sizes = _equal_sizes(len(order), config.num_tasks or dataset.default_num_tasks)
+        sizes = _sizes(len(order), config.num_tasks, dataset)
     if sum(sizes) != len(order):
         raise InputError(
             f"stream.task_sizes must add up to the {len(order)} classes of the stream; they add "
@@ -198,6 +198,15 @@ def _check_distinct(name: str, classes: Sequence[int]) -> None:
         if index in seen:
             raise InputError(f"{name} must hold each class once; got {index} twice.")
         seen.add(index)
+
+
+def _sizes(num_classes: int, wanted: int | None, dataset: DatasetFacts) -> list[int]:
+    """Task sizes: equal if a number of tasks is asked for, else as equal as they can be."""
+    if wanted is not None:
+        return _equal_sizes(num_classes, wanted)
+    num_tasks = min(dataset.default_num_tasks, num_classes)
+    size, num_larger = divmod(num_classes, num_tasks)
+    return [size + 1] * num_larger + [size] * (num_tasks - num_larger)
 
 
 def _equal_sizes(num_classes: int, num_tasks: int) -> list[int]:

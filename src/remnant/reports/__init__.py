@@ -4,7 +4,7 @@ from remnant.reports.charts.canvas import on_white
 from remnant.reports.charts.run_charts import draw_figures
 from remnant.reports.codec_page import write_codec_page
 from remnant.reports.comparison import curves_picture, kept_picture, write_comparison
-from remnant.reports.result_tables import latex_table, markdown_table, terminal_rows
+from remnant.reports.result_tables import csv_table, latex_table, markdown_table, terminal_rows
 from remnant.reports.run_page import write_report
 from remnant.reports.sheets.contact_sheet import draw_gallery
 from remnant.reports.sheets.paper_sheets import detail_figure, reconstructions_figure
@@ -14,6 +14,7 @@ from remnant.runs.run_folder import RunFolder, find_runs, read_run
 
 __all__ = [
     "RunFolder",
+    "csv_table",
     "curves_figure",
     "curves_picture",
     "density_figure",

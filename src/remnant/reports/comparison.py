@@ -10,9 +10,15 @@ from remnant.reports.charts.byte_charts import all_kept_bytes, kept_chart, memor
 from remnant.reports.charts.canvas import on_white
 from remnant.reports.charts.system_charts import curves_chart
 from remnant.reports.embed import inline_svg
-from remnant.reports.groups import RunGroup, differing_settings, read_groups
-from remnant.reports.page import Picture, order_text, render_page
-from remnant.reports.result_tables import comparison_table, to_latex, to_markdown
+from remnant.reports.groups import (
+    RunGroup,
+    differing_settings,
+    order_text,
+    read_groups,
+    unequal_terms,
+)
+from remnant.reports.page import Picture, render_page
+from remnant.reports.result_tables import comparison_table, numbers_first, to_latex, to_markdown
 from remnant.runs.run_folder import RunFolder
 
 
@@ -54,7 +60,8 @@ def _comparison_page(groups: Sequence[RunGroup], unfinished: Sequence[RunFolder]
         num_runs=len(runs),
         unfinished=[run.name for run in unfinished],
         twins=[group.label for group in groups if group.has_twins],
-        table=table,
+        unequal=unequal_terms(groups),
+        table=numbers_first(table),
         pictures=_comparison_pictures(groups),
         differences=differing_settings(groups),
         runs=[(group.label, run, order_text(run)) for group, run in runs],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
@@ -13,13 +13,14 @@ from rich.table import Table
 from remnant.reports import terminal_rows
 from remnant.reports.codec_page import FRONT_MEANING
 from remnant.reports.groups import read_groups
+from remnant.reports.result_tables import Table as TextTable
 from remnant.reports.result_tables import comparison_table
-from remnant.reports.units import decibels_text
+from remnant.reports.units import bytes_text, count_text, decibels_text, hours_text
 
 Rows = list[dict[str, Any]]
 _WIDTH_FOR_MEANINGS = 110  # columns; a narrower terminal shows the numbers without explanations
 _VERBS = ("encode", "decode")
-_SWEEP_COLUMNS = ("Method", "Avg", "Last", "F", "Runs")
+_SWEEP_COLUMNS = ("Method", "Avg", "Last", "F", "Bytes", "Train FLOP", "Passes", "Runs")
 
 
 def table_of(rows: Rows) -> Table:
@@ -147,13 +148,41 @@ def result_table(folder: Path, width: int) -> Table:
     return table
 
 
-def sweep_table(folder: Path) -> Table:
-    """Mean and standard deviation over the runs in a folder."""
-    compared = comparison_table(read_groups([folder])[0])
-    wanted = [compared.headers.index(name) for name in _SWEEP_COLUMNS]
-    table = Table(*_SWEEP_COLUMNS, box=None, pad_edge=False)
+def sweep_table(folders: Sequence[Path]) -> Table:
+    """Mean and standard deviation over runs that differ in seed or order alone."""
+    compared = comparison_table(read_groups(folders)[0])
+    wanted = [name for name in _SWEEP_COLUMNS if name in compared.headers]
+    table = Table(box=None, pad_edge=False)
+    for name in wanted:
+        table.add_column(name, justify="left" if name == "Method" else "right")
     for row in compared.rows:
-        table.add_row(*(row[index] for index in wanted))
+        table.add_row(*(row[compared.headers.index(name)] for name in wanted))
+    return table
+
+
+def text_table(table: TextTable) -> Table:
+    """A table of a report for the terminal: numbers to the right, names never cut."""
+    drawn = Table(box=None, pad_edge=False)
+    for index, header in enumerate(table.headers):
+        is_number = index >= table.first_number
+        drawn.add_column(header, justify="right" if is_number else "left", no_wrap=is_number)
+    for row in table.rows:
+        drawn.add_row(*row)
+    return drawn
+
+
+def forecast_table(forecasts: Sequence[Any], gpu: str, width: int) -> Table:
+    """What `remnant reproduce --dry-run` prints: one line per run."""
+    table = Table("run", "state", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    titles = ["FLOP", "here", gpu.upper()]
+    titles += ["images", "GPU memory"] if width >= _WIDTH_FOR_MEANINGS else []
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
+    for one in forecasts:
+        cells = [count_text(one.flops), hours_text(one.hours), hours_text(one.gpu_hours),
+                 count_text(one.images), bytes_text(one.gpu_bytes)]  # fmt: skip
+        table.add_row(one.run.name, one.state, *cells[: len(titles)])
     return table
 
 
