@@ -45,7 +45,7 @@ def parse_settings(
     return given | dict(_parse_assignment(text, option) for text in texts or ())
 
 
-def _parse_assignment(text: str, option: str) -> tuple[str, Any]:
+def _parse_assignment(text: str, option: str = "--set") -> tuple[str, Any]:
     """Key and value of `key=value`; a value that is not valid JSON is text."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not key:

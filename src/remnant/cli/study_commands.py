@@ -236,12 +236,15 @@ def _print_forecast(runs: Sequence[Any], folder: Path, gpu: str) -> None:
     console.notes.print(
         f"measuring this machine for about {CALIBRATION_SECONDS:.0f} s", style="dim"
     )
-    forecasts = forecast(runs, folder, gpu)
-    console.out.print(forecast_table(forecasts, gpu, console.out.width))
-    left = [one for one in forecasts if one.state != "done"]
+    known, unknown = forecast(runs, folder, gpu)
+    console.out.print(forecast_table(known, gpu, console.out.width))
+    for one in unknown:
+        console.out.print(f"cannot be estimated: {one.run.name} ({one.reason})", markup=False)
+    total = len(known) + len(unknown)
+    left = [one for one in known if one.state != "done"]
     console.out.print(
-        f"{len(forecasts)} runs, {len(forecasts) - len(left)} done; left: "
-        f"{sum(one.hours for one in left):,.1f} hours of one core here, "
+        f"{total} runs, {len(known) - len(left)} done; left: "
+        f"{sum(one.hours or 0.0 for one in left):,.1f} hours of one core here, "
         f"{sum(one.gpu_hours for one in left):,.1f} of one {gpu.upper()} at 30 % of its peak."
     )
 

@@ -54,7 +54,11 @@ class ClusterOptions:
         """The run on its GPUs; a node that has none stops it, rather than training for weeks."""
         if not self.gpus_per_run:
             return run
-        changes = {"training.devices": self.gpus_per_run, "training.accelerator": "cuda"}
+        changes = {
+            "training.devices": self.gpus_per_run,
+            "training.accelerator": "cuda",
+            "data.workers": max(run.config.data.workers, self.cpus_per_run // self.gpus_per_run),
+        }
         return replace(run, config=override(run.config, changes))
 
 
