@@ -1,10 +1,10 @@
 """Fill the tables of docs/paper-scale.md: `python -m benchmarks.write_paper_scale`; takes minutes.
 
-    <!-- paper: STUDY -->   what every row of a study takes at the paper's scale, up to <!-- /paper -->
+    <!-- paper: STUDY -->   what every row of a study takes, up to <!-- /paper -->
     <!-- paper: all -->     one line per study
 
-Everything is counted, nothing timed, so that any machine writes the same: FLOPs of the run, hours of
-a GPU that reaches a share of its peak, and bytes of a step from what a forward pass keeps.
+Everything is counted, nothing timed, so that any machine writes the same: FLOPs of the run, hours
+of a GPU that reaches a share of its peak, bytes of a step from what a forward pass keeps.
 """
 
 from __future__ import annotations
