@@ -37,6 +37,7 @@ from remnant.methods.redrawing import complete_set, draw_pictures, redrawing_ter
 from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.methods.weight_average import WeightAverage
 from remnant.models.classifier import align_new_rows
+from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
 from remnant.models.masked_network import Encoded, MaskedNetwork
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
@@ -54,6 +55,8 @@ class BiMAE(Method[BiMAEConfig]):
         self.network = build_network(config, context.image_shape)
         check_options(config, self.network.num_patches)
         check_memory(config, context.memory)
+        height, width, _ = context.image_shape
+        self._grid = (height // config.network.patch_size, width // config.network.patch_size)
         self.teacher: Frozen[MaskedNetwork] | None = None
         self.average: WeightAverage | None = None  # while a phase lasts
         self.completed: ImageSet | None = None  # the memory as it is replayed in this task
@@ -139,6 +142,19 @@ class BiMAE(Method[BiMAEConfig]):
             noise = noise.masked_fill(~batch.is_known.flatten(1), 2.0)  # behind all that is known
         return self.network.visible_ids(noise, self.config.mask_ratio)
 
+    def shown_patches(self, batch: Batch) -> Tensor | None:
+        """See `SeesParts`."""
+        if self._is_unmasked(batch.step, batch.num_steps):
+            return None
+        is_shown = ~is_hidden(self._choose_patches(batch), self.network.num_patches)
+        if self.config.view == "full":
+            is_shown |= _is_whole(batch)[:, None]
+        return is_shown.unflatten(1, self._grid)
+
+    def predict_parts(self, views: Tensor, is_known: Tensor) -> Tensor:
+        """See `SeesParts`."""
+        return self.network.masked_scores(views, visible_ids_of(~is_known.flatten(1)))
+
     @torch.no_grad()
     def _ask(self, views: Tensor, visible_ids: Tensor | None) -> Tensor | None:
         """What the teacher says: scores [B, K_old]."""
@@ -193,32 +209,38 @@ class BiMAE(Method[BiMAEConfig]):
         A whole image seen masked learns what the network says of it as a whole, as in MaskSub
         (Heo et al., CVPR 2025): its label is too hard a lesson where most of it is hidden.
         """
-        network, config = self.network, self.config
-        is_whole = _is_whole(batch)
-        is_side = is_whole & (batch.draw("side") < config.side_ratio)
+        network, is_whole = self.network, _is_whole(batch)
+        is_side = is_whole & (batch.draw("side") < self.config.side_ratio)
         whole, exact, side = (x.nonzero().flatten() for x in (is_whole, ~is_whole, is_side))
         patches, in_part = self._choose_patches(batch), torch.cat([side, exact])
         answers, told = [], []  # to what is classified: whole images, then exact views
         if len(whole) > 0:
             answers.append(network.scores(batch.views[whole]))
             told.append(self._ask(batch.views[whole], None))
+        encoded = None
         if len(in_part) > 0:
             # One pass for both: batch statistics must not tell exemplars from new images.
             encoded = network.encode(batch.views[in_part], patches[in_part])
-            of_side, of_exact = network.classify(network.pool(encoded)).tensor_split([len(side)])
-        if len(exact) > 0:
-            answers.append(of_exact)
+        if len(exact) > 0 and encoded is not None:
+            rows = torch.arange(len(side), len(in_part), device=exact.device)
+            answers.append(network.classify(network.pool(encoded.select(rows))))
             told.append(self._ask(batch.views[exact], patches[exact]))
         old = torch.cat([one for one in told if one is not None]) if self.teacher else None
         labels = batch.labels[torch.cat([whole, exact])]
         terms = self._classify(batch, labels, torch.cat(answers), old)
-        if len(side) > 0:
-            target = answers[0][is_side[whole]].detach().softmax(dim=1)
-            share = len(side) / len(batch.labels)
-            terms["side"] = config.side_weight * share * F.cross_entropy(of_side, target)
-            if config.reconstruction != "off":
-                drawn = encoded.select(torch.arange(len(side), device=side.device))
-                terms |= self._reconstruct(batch, drawn, side)
+        if len(side) > 0 and encoded is not None:
+            masked = encoded.select(torch.arange(len(side), device=side.device))
+            terms |= self._learn_masked(batch, side, masked, answers[0][is_side[whole]])
+        return terms
+
+    def _learn_masked(self, batch: Batch, rows: Tensor, masked: Encoded, scores: Tensor) -> Terms:
+        """What the images `rows` of the batch learn masked, given their `scores` as a whole."""
+        said = self.network.classify(self.network.pool(masked))
+        share = len(rows) / len(batch.labels)
+        unlike = F.cross_entropy(said, scores.detach().softmax(dim=1))
+        terms = {"side": self.config.side_weight * share * unlike}
+        if self.config.reconstruction != "off":
+            terms |= self._reconstruct(batch, masked, rows)
         return terms
 
     # --------------------------------------------------------------------------------------- replay
@@ -241,6 +263,14 @@ class BiMAE(Method[BiMAEConfig]):
             return stored
         completed = complete_set(self.network, stored, reader)
         return completed if self.config.exact_view_ratio > 0 else replace(completed, is_known=None)
+
+    @property
+    def completes(self) -> bool:
+        return self.config.generate_replay and self.config.reconstruction != "off"
+
+    def complete(self, stored: ImageSet, reader: Reader) -> ImageSet:
+        """See `Completes`."""
+        return self._complete(stored, reader)
 
     def _present(self, new: ImageSet, reader: Reader) -> ImageSet | None:
         """The new images as the memory would give them back; None where they are not shown so."""
