@@ -30,7 +30,7 @@ MATRIX: dict[str, set[str]] = {
     "training": {"memory", "methods", "views"},
     "config": {"data", "memory", "methods", "training", "views"},
     "recipes": {"config", "data", "memory", "methods", "views"},
-    "reports": {"runs.events", "runs.run_folder"},
+    "reports": {"runs.drawings", "runs.events", "runs.run_folder"},
     "planning": {"config", "data", "memory", "methods", "training"},
     "terminal": {"reports", "training"},
     "runs": {
@@ -41,11 +41,12 @@ MATRIX: dict[str, set[str]] = {
         "config", "data", "memory", "methods", "models", "reports", "runs", "terminal", "training",
         "views",
     },
+    "probe": {"config", "data", "memory", "methods", "runs", "training", "views"},
     "serving": {"data", "learner", "memory", "reports", "terminal", "training"},
     "bench": {"memory", "methods", "models", "planning", "runs", "training", "views"},
     "cli": {
-        "bench", "config", "data", "learner", "memory", "methods", "planning", "recipes", "reports",
-        "runs", "serving", "studies", "terminal", "training",
+        "bench", "config", "data", "learner", "memory", "methods", "planning", "probe", "recipes",
+        "reports", "runs", "serving", "studies", "terminal", "training",
     },
     "testing": {"memory", "methods", "training", "views"},
     "__init__": {"data", "learner", "memory", "methods", "recipes", "runs"},

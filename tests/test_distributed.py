@@ -16,6 +16,7 @@ import pytest
 from kills import differences
 
 from remnant.files import write_json
+from tests.support.command_line import TINY
 from tests.support.pixel_method import schedule
 
 SCRIPT = Path(__file__).parent / "support" / "pixel_run.py"
@@ -108,6 +109,8 @@ def test_two_processes_sample_learn_and_remember_as_one(tmp_path: Path) -> None:
     assert sampled_ids(two) == sampled_ids(one)
     assert losses(two) == pytest.approx(losses(one), abs=1e-4)
     assert digest(two) == digest(one)
+    flops = [json.loads((run / "result.json").read_text())["train_flops"] for run in (one, two)]
+    assert flops[0] == flops[1] > 0
 
 
 def children_of(process_id: int) -> list[int]:
@@ -174,3 +177,45 @@ def test_a_run_of_two_resumes_exactly_after_either_is_killed(tmp_path: Path, vic
     errors = finish(resumed)
     assert resumed.returncode == 0, errors
     assert differences(unbroken, broken) == []
+
+
+# --------------------------------------------------------------------------------------- torchrun
+
+
+def torchrun(*arguments: str, folder: Path) -> tuple[int, str]:
+    """The exit code of a run under torchrun with two processes, and what it printed."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    settings = [f"--set={key}={value}" for key, value in TINY.items()]
+    command = ["-m", "remnant", "run", "digits-bimae", *settings, *arguments]
+    process = subprocess.Popen(
+        [*launcher, "--nproc-per-node", "2", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    try:
+        printed, _ = process.communicate(timeout=280)
+    finally:
+        _end_group(process)
+    return process.returncode, printed
+
+
+@pytest.mark.slow
+def test_torchrun_alone_runs_as_many_processes_as_it_starts(tmp_path: Path) -> None:
+    code, printed = torchrun("--out", "run", folder=tmp_path)
+    assert code == 0, printed
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["training"]["devices"], config["training"]["num_nodes"]) == (2, 1)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["finished"] is True
+    assert printed.count("report: run/report.html") == 1
+
+
+@pytest.mark.slow
+def test_torchrun_with_another_number_of_processes_ends_in_a_sentence(tmp_path: Path) -> None:
+    code, printed = torchrun("--out", "run", "--devices", "3", "--nodes", "1", folder=tmp_path)
+    assert code != 0
+    assert "it started 2, not 3. Leave out --devices and --nodes" in printed

@@ -9,10 +9,11 @@ from remnant.errors import InputError
 
 if TYPE_CHECKING:
     from remnant.learner import Learner as Learner
+    from remnant.phases import RunWatcher as RunWatcher
     from remnant.registry import Registry
     from remnant.runs.python_api import run as run
 
-__all__ = ["InputError", "Learner", "__version__", "register", "run"]
+__all__ = ["InputError", "Learner", "RunWatcher", "__version__", "register", "run"]
 
 ThingT = TypeVar("ThingT")
 
@@ -27,6 +28,10 @@ def __getattr__(name: str) -> Any:
         from remnant.learner import Learner
 
         return Learner
+    if name == "RunWatcher":
+        from remnant.phases import RunWatcher
+
+        return RunWatcher
     raise AttributeError(f"module 'remnant' has no attribute {name!r}")
 
 

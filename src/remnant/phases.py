@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
 
 import torch
 from pydantic import Field
@@ -189,6 +190,8 @@ class StepReport:
     images: int
     images_per_second: float
     is_epoch_end: bool
+    flops: int = 0  # forward and backward, in all processes
+    new_images: int = 0  # of the images, those of the task's classes that a network saw
 
     @property
     def loss(self) -> float:
@@ -199,3 +202,26 @@ class Watcher(Protocol):
     """Is told about every step; raising an error stops the training."""
 
     def on_step(self, report: StepReport) -> None: ...
+
+
+class RunWatcher:
+    """A parent for watchers of whole runs, such as experiment trackers: every verb does nothing.
+
+    A result is what result.json says, as far as the run has come; accuracies are percent. Only the
+    first process of a run tells its watchers.
+    """
+
+    def on_run_begin(self, folder: Path, config: dict[str, Any], images_done: int) -> None:
+        """Before the first step; a resumed run says how many images it was trained on before."""
+
+    def on_step(self, report: StepReport) -> None:
+        """After every step of the optimiser."""
+
+    def on_task_end(self, task: int, result: dict[str, Any]) -> None:
+        """After a task was learned and evaluated; tasks count from 0."""
+
+    def on_run_end(self, result: dict[str, Any]) -> None:
+        """Once the run is complete and its folder written."""
+
+    def close(self) -> None:
+        """Last of all, also when the run was stopped or failed."""

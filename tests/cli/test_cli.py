@@ -158,7 +158,7 @@ def test_resume_finishes_a_stopped_run(command: Command, stopped: Path) -> None:
 def test_an_interrupt_says_how_to_go_on(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def interrupt(_: object, folder: Path) -> None:
+    def interrupt(_: object, folder: Path, *__: object) -> None:
         folder.mkdir()
         (folder / "config.json").write_text("{}")
         raise KeyboardInterrupt
@@ -169,11 +169,29 @@ def test_an_interrupt_says_how_to_go_on(
     assert "remnant resume here" in outcome.err
 
 
+def test_a_folder_of_images_is_run_by_a_recipe(command: Command, tmp_path: Path) -> None:
+    pictures = write_pictures(tmp_path / "mine", {"ant": 8, "bee": 8, "cat": 8, "dog": 8})
+    settings = ("--set", "method.first.epochs=1", "--set", "training.threads=1")
+    outcome = command(
+        "run", "folder-er", "--data-root", pictures, *settings, "--set", "data.image_size=8"
+    )
+    assert outcome.code == 0, outcome.err
+    result = json.loads((tmp_path / "runs" / "folder-er" / "result.json").read_text())
+    assert result["class_names"] == ["ant", "bee", "cat", "dog"]
+    assert result["task_sizes"] == [2, 2]
+
+
 # --------------------------------------------------------------------------------- wrong arguments
 
 WRONG_ARGUMENTS = {
     "nonsense": 'Unknown command "nonsense"',
-    "run": "RECIPE requires an argument",
+    "run": "give at least one recipe",
+    "run digits-er digits-err": "not a recipe. Did you mean digits-er?",
+    "run digits-er digits-er": "got digits-er twice",
+    "run digits-er --grid seed": "--grid must be key=value,value; got 'seed'",
+    "run digits-er --grid seed=1,1": "got seed-1 twice",
+    "run digits-er --grid sead=1,2": "sead is not a setting. Did you mean seed?",
+    "run folder-er": "images is not a folder. Check the path, or give another with --data-root",
     "run digits-er --frob 1": "Unknown option: --frob",
     "run digits-er --seed one": "Invalid value for --seed",
     "run digits-er --seed 1 --seeds 1,2": "--seed for one run or --seeds for several",

@@ -114,7 +114,7 @@ def test_facts_are_read_from_the_listing_alone(tmp_path: Path) -> None:
         path.write_text("opening me is an error")
     known = describe_dataset(folder_config(tmp_path))
     assert (known.num_classes, known.train_per_class, known.test_per_class) == (6, 8, 2)
-    assert known.default_num_tasks == 6
+    assert known.default_num_tasks == 3
 
 
 def test_check_decodes_every_image_and_names_the_broken_one(tmp_path: Path) -> None:

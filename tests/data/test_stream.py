@@ -42,6 +42,11 @@ def tasks_of(total: int, settings: dict[str, object]) -> list[list[int]]:
     return resolve_tasks(StreamConfig.model_validate(settings), facts)
 
 
+def test_without_a_number_of_tasks_they_are_as_equal_as_they_can_be() -> None:
+    assert [len(task) for task in tasks_of(5, {})] == [3, 2]
+    assert [len(task) for task in tasks_of(1, {})] == [1]
+
+
 # ------------------------------------------------------------------------------------------ orders
 
 

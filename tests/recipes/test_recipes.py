@@ -12,20 +12,31 @@ import pytest
 from PIL import Image
 
 import remnant
+from remnant.config import override
 from remnant.data import DATASETS, describe_dataset
 from remnant.data.stream import resolve_tasks
 from remnant.methods import METHODS
 from remnant.phases import Schedule
 from remnant.planning.run_estimate import estimate
 from remnant.recipes import RECIPES, describe_recipe, load_recipe
-from tests.support.command_line import TINY
+from remnant.runs.experiment import validate_run
+from tests.support.command_line import TINY, write_pictures
 
 ALL = list(RECIPES.items())
 MINI = [name for name in RECIPES if "-mini-" in name]
 # One recipe of every preset at every scale; the others differ in the number of tasks alone.
-KINDS = list({(one.preset.name, one.protocol.scale): name for name, one in ALL[::-1]}.values())
+# A folder's own files say what is in it.
+KINDS = list(
+    {
+        (one.preset.name, one.protocol.scale): name
+        for name, one in ALL[::-1]
+        if one.protocol.scale != "folder"
+    }.values()
+)
 # 80 real images per class: the paper's upper bound, in four times the bytes of the others.
-MINI_BUDGETS = {"cifar100-mini-bimae-real-count": "240KiB/class"}
+MINI_BUDGETS = dict.fromkeys(
+    ("cifar100-mini-bimae-real-count", "tiny-imagenet-mini-bimae-real-count"), "240KiB/class"
+)
 RUNS = Path(__file__).parents[2] / "docs" / "runs"
 
 
@@ -44,9 +55,20 @@ def test_names_say_dataset_scale_method_variant_and_tasks() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_has_its_small_recipes(method: str) -> None:
-    assert {f"digits-{method}", f"cifar100-mini-{method}", f"tiny-imagenet-mini-{method}"} <= set(
-        RECIPES
-    )
+    protocols = ("digits", "folder", "cifar100-mini", "tiny-imagenet-mini")
+    assert {f"{protocol}-{method}" for protocol in protocols} <= set(RECIPES)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_folder_of_images_can_be_given_to_every_method(method: str, tmp_path: Path) -> None:
+    write_pictures(tmp_path, {"ant": 12, "bee": 12, "cat": 12, "dog": 12, "elk": 12})
+    config = override(load_recipe(f"folder-{method}"), {"data.path": str(tmp_path)})
+    validate_run(config)
+    sizes = [len(task) for task in resolve_tasks(config.stream, describe_dataset(config.data))]
+    assert sizes == ([5] if method == "joint" else [3, 2])
+    first = load_recipe(f"cifar100-mini-{method}").method.first
+    assert config.method.first.batch_size == first.batch_size / 2
+    assert config.method.first.epochs == first.epochs
 
 
 def test_every_recipe_is_described_in_one_line_of_its_own() -> None:
@@ -104,11 +126,13 @@ def test_every_recipe_can_be_shown_without_data(
     # Counting the arithmetic at 224 px takes seconds and is not what is claimed here.
     monkeypatch.setattr("remnant.planning.run_estimate.train_flops", lambda *_: 3)
     monkeypatch.setattr("remnant.planning.run_estimate.predict_flops", lambda *_: 1)
+    monkeypatch.setattr("remnant.planning.run_estimate.run_flops", lambda *_: 7)
     config = load_recipe(name)
     plan = estimate(config)
     known = DATASETS[config.data.dataset].facts
     assert sum(plan["task_sizes"]) in (10, known.num_classes)
-    assert plan["train_flops"] == 3 * plan["train_images"] > 0
+    assert plan["train_flops"] == 7
+    assert plan["train_images"] > 0
     assert len(plan["memory_plan"]) == (len(plan["task_sizes"]) if config.memory else 0)
 
 
@@ -126,6 +150,7 @@ def test_growing_networks_have_their_published_sizes(
 ) -> None:
     monkeypatch.setattr("remnant.planning.run_estimate.train_flops", lambda *_: 3)
     monkeypatch.setattr("remnant.planning.run_estimate.predict_flops", lambda *_: 1)
+    monkeypatch.setattr("remnant.planning.run_estimate.run_flops", lambda *_: 7)
     assert estimate(load_recipe(name))["parameters"] / 1e6 == pytest.approx(millions, abs=0.01)
 
 

@@ -122,3 +122,27 @@ def test_a_comparison_reads_well_and_its_table_can_be_copied(
     assert copied == page.locator("#copy-1").text_content()
     assert copied.startswith("| Method |")
     view.context.close()
+
+
+@pytest.mark.browser
+def test_a_phone_shows_average_and_last_accuracy_beside_the_names(
+    write_run: WriteRun, chromium: Any
+) -> None:
+    names = ("cifar100-mini-expandable-pruned", "cifar100-mini-bimae-coded-patches")
+    runs = [write_run(f"runs/{name}", method=name) for name in names]
+    path = write_comparison([runs[0].parent], runs[0].parent.parent / "comparison.html")
+    view = View(chromium, path, 390, "light")
+    table = view.page.locator("table.wide")
+    for header in ("Avg", "Last"):
+        box = table.get_by_role("columnheader", name=header, exact=True).bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 390
+    view.context.close()
+
+
+def test_runs_that_are_not_on_equal_terms_are_warned_of(write_run: WriteRun) -> None:
+    runs = [write_run(f"runs/{count}", num_tasks=count) for count in (2, 5)]
+    page = write_comparison(runs, runs[0].parent.parent / "page.html").read_text()
+    assert "Not on equal terms" in page
+    assert "2 tasks of 2" in page
+    assert "Not on equal terms" not in write_comparison(runs[:1], runs[0] / "x.html").read_text()

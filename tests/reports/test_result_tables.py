@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import csv
+import io
 import statistics
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from remnant.errors import InputError
-from remnant.reports import latex_table, markdown_table, terminal_rows
-from remnant.reports.groups import differing_settings, read_groups
-from remnant.reports.result_tables import Table, to_latex, to_markdown
+from remnant.reports import csv_table, latex_table, markdown_table, terminal_rows
+from remnant.reports.groups import differing_settings, read_groups, unequal_terms
+from remnant.reports.result_tables import Table, numbers_first, to_latex, to_markdown
 from remnant.reports.units import bytes_text, count_text, percent_text, seconds_text
 from tests.support.run_folders import WriteRun
 
@@ -123,3 +126,65 @@ def test_the_terminal_table_begins_with_the_average(write_run: WriteRun) -> None
 )
 def test_numbers_read_well(text: str, expected: str) -> None:
     assert text == expected
+
+
+# ------------------------------------------------------------------- arithmetic, CSV, equal terms
+
+
+def test_flops_and_passes_have_columns_where_a_run_counted_them(write_run: WriteRun) -> None:
+    old = write_run("old")
+    assert "Passes" not in markdown_table([old])
+    counted = {"train_flops": 1_234_000_000_000, "passes_over_new": [30.0, 29.0, 28.0]}
+    new = write_run("new", method="wa", result=counted)
+    head, _, *rows = markdown_table([old, new]).splitlines()
+    columns = [cell.strip() for cell in head.split("|")]
+    places = [columns.index(name) for name in ("Train FLOP", "Passes")]
+    cells = [[row.split("|")[place].strip() for place in places] for row in rows]
+    assert cells == [["–", "–"], ["1.23 T", "29.0"]]
+    (line,) = [row for row in terminal_rows(new)[1] if row[0] == "Arithmetic"]
+    assert line[1] == "1.23 T FLOP"
+    assert "29.0 times" in line[2]
+
+
+def test_csv_has_a_line_for_every_run_with_plain_numbers(write_run: WriteRun) -> None:
+    folders = [
+        write_run(f"a, {seed}", seed=seed, result={"train_flops": 10**15}) for seed in (0, 1)
+    ]
+    rows = list(csv.DictReader(io.StringIO(csv_table(folders))))
+    assert [row["seed"] for row in rows] == ["0", "1"]
+    assert [row["folder"] for row in rows] == [str(folder) for folder in folders]
+    assert {row["Train FLOP"] for row in rows} == {"1000000000000000"}
+    assert {row["Passes"] for row in rows} == {""}
+    assert float(rows[0]["Avg"]) == pytest.approx(93.0)
+
+
+def test_numbers_can_come_before_words() -> None:
+    table = Table(["Method", "Dataset", "Avg", "Last"], [["er", "digits", "1", "2"]], 2)
+    assert numbers_first(table).headers == ["Method", "Avg", "Last", "Dataset"]
+    assert numbers_first(table).rows == [["er", "1", "2", "digits"]]
+
+
+def schedule_of(epochs: int) -> dict[str, Any]:
+    return {"method": {"name": "er", "first": {"epochs": epochs}, "later": None}}
+
+
+def test_runs_of_other_streams_schedules_or_passes_are_not_on_equal_terms(
+    write_run: WriteRun,
+) -> None:
+    base = write_run("a", settings=schedule_of(30), result={"passes_over_new": [30.0]})
+    same = write_run("b", seed=1, settings=schedule_of(30), result={"passes_over_new": [30.0]})
+
+    def told(*folders: Any) -> list[str]:
+        return unequal_terms(read_groups(folders)[0])
+
+    assert told(base, same) == []
+    longer = write_run("c", settings=schedule_of(60), result={"passes_over_new": [59.6]})
+    epochs, passes = told(base, longer)
+    assert "30 epochs" in epochs
+    assert "60 epochs" in epochs
+    assert passes.startswith("Passes over new images on digits differ")
+    (stream,) = told(base, write_run("d", num_tasks=5, settings=schedule_of(30)))
+    assert "3 tasks of 2" in stream
+    assert "5 tasks of 2" in stream
+    elsewhere = write_run("e", dataset="cifar100", settings=schedule_of(60))
+    assert told(base, elsewhere) == []

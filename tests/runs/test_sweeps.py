@@ -32,6 +32,25 @@ def test_seeds_and_orders_are_crossed() -> None:
     assert sweeps.expand(tiny_config(), [], []) is None
 
 
+def test_recipes_and_settings_are_crossed_in_folders_with_readable_names() -> None:
+    configs = [tiny_config("digits-er"), tiny_config("digits-icarl")]
+    grid = {"method.first.optimizer.lr": [0.05, 0.1], "memory.selection": ["herding", "random"]}
+    expanded = sweeps.expand(configs, ["3"], [], grid)
+    assert expanded is not None
+    assert len(expanded) == 8
+    one = expanded["digits-icarl-lr-0.1-selection-random-seed-3"]
+    assert (one.method.name, one.method.first.optimizer.lr, one.seed) == ("icarl", 0.1, 3)
+    assert one.memory is not None
+    assert one.memory.selection == "random"
+
+
+def test_settings_that_end_alike_are_named_in_full() -> None:
+    grid = {"method.first.optimizer.name": ["sgd"], "memory.codec.name": ["raw", "webp"]}
+    expanded = sweeps.expand(tiny_config(), [], [], grid)
+    assert expanded is not None
+    assert "method.first.optimizer.name-sgd-memory.codec.name-webp" in expanded
+
+
 @pytest.mark.parametrize("seeds", [["a"], ["-1"], ["1.5"], ["²"], ["1", "01"]])
 def test_what_is_no_list_of_different_seeds_is_refused(seeds: list[str]) -> None:
     with pytest.raises(InputError, match="--seeds"):
@@ -90,8 +109,16 @@ def test_a_run_that_began_is_kept_when_a_later_one_cannot_start(tmp_path: Path) 
             raise InputError("no data.")
         folder.mkdir()
 
-    with pytest.raises(InputError, match="no data"):
-        sweeps.run_all({"a": tiny_config(), "b": tiny_config()}, tmp_path, refuse_the_second)
+    told: list[str] = []
+    outcome = sweeps.run_all(
+        {"a": tiny_config(), "b": tiny_config()},
+        tmp_path,
+        refuse_the_second,
+        lambda name, error: told.append(f"{name}: {error}"),
+    )
+    assert told == ["b: no data."]
+    assert list(outcome.failed) == ["b"]
+    assert outcome.page is None  # nothing has finished
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "sweep.json"]
 
 
@@ -104,3 +131,30 @@ def test_a_sweep_into_a_folder_in_use_deletes_nothing(command: Command, tmp_path
     outcome = command("run", "digits-er", *SETTINGS, "--seeds", "1,2", "--out", "project")
     assert "is not empty" in outcome.sentence
     assert [path.read_text() for path in files] == ["precious", "precious"]
+
+
+def test_a_run_that_fails_is_reported_and_the_others_go_on(
+    command: Command, tmp_path: Path
+) -> None:
+    grid = ("--grid", "method.first.optimizer.lr=1e30,0.05")
+    outcome = command("run", "digits-er", *SETTINGS, *grid, "--out", "several")
+    assert outcome.code == 1
+    assert "lr-1e+30 failed: the loss term" in outcome.err
+    assert "To try them again: remnant resume several" in outcome.err
+    assert result_of(tmp_path / "several" / "lr-0.05")["finished"] is True
+    assert (tmp_path / "several" / "report.html").exists()
+    again = command("resume", "several")
+    assert again.code == 1
+    assert "lr-1e+30 failed" in again.err
+
+
+def test_several_recipes_run_into_one_folder_with_one_table(
+    command: Command, tmp_path: Path
+) -> None:
+    outcome = command("run", "digits-er", "digits-lwf", *SETTINGS, "--out", "both")
+    assert outcome.code == 0, outcome.err
+    folders = {path.name for path in (tmp_path / "both").iterdir() if path.is_dir()}
+    assert folders == {"digits-er", "digits-lwf"}
+    assert [line.split()[0] for line in outcome.out.splitlines() if "FLOP" not in line][-3:-1] == [
+        "er", "lwf",
+    ]  # fmt: skip

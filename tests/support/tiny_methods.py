@@ -113,6 +113,7 @@ def _dytox() -> Trial:
         network={**network, "initial_deviation": 0.15},  # narrow networks start slowly
         first=schedule(6, name="adamw", lr=4e-3),
         masked_input="tokens",
+        presentation="symmetric",
         balanced_tuning=schedule(2, name="adamw", lr=1e-3),
     )
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from remnant.errors import InputError
 from remnant.training import processes as module
-from remnant.training.processes import Processes, TrainingConfig
+from remnant.training.processes import Processes, TrainingConfig, as_launched
 
 
 class FakeProcesses(Processes):
@@ -99,6 +99,24 @@ def test_a_wrong_number_of_launched_processes_is_an_input_error(
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="it started 2, not 1"):
         Processes(TrainingConfig(accelerator="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("given", "devices", "num_nodes"),
+    [({}, 2, 3), ({"devices": 6}, 6, 1), ({"devices": 2, "num_nodes": 3}, 2, 3)],
+)
+def test_processes_that_torchrun_started_are_used_unless_some_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, int], devices: int, num_nodes: int
+) -> None:
+    assert as_launched(TrainingConfig.parse(given)) == TrainingConfig.parse(given)
+    for name, value in (
+        ("TORCHELASTIC_RUN_ID", "x"),
+        ("WORLD_SIZE", "6"),
+        ("LOCAL_WORLD_SIZE", "2"),
+    ):
+        monkeypatch.setenv(name, value)
+    config = as_launched(TrainingConfig.parse(given))
+    assert (config.devices, config.num_nodes) == (devices, num_nodes)
 
 
 def test_a_missing_accelerator_is_an_input_error() -> None:

@@ -18,6 +18,7 @@ from remnant.cli import (
     data_commands,
     info_commands,
     listing,
+    probe_commands,
     run_commands,
     serve_commands,
     store_commands,
@@ -35,6 +36,7 @@ app.command(run_commands.resume)
 app.command(run_commands.report)
 app.command(study_commands.reproduce)
 app.command(study_commands.study)
+app.command(probe_commands.probe)
 app.command(listing.list_, name="list")
 app.command(info_commands.show)
 app.command(info_commands.plan)

@@ -33,6 +33,46 @@ Settings = Annotated[
 ]
 
 
+Grid = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--grid",
+        negative="",
+        help="Several values of a setting, as key=value,value: a run for each. Repeatable.",
+    ),
+]
+
+
+def parse_grid(texts: list[str] | None) -> dict[str, list[Any]]:
+    """The values of each setting given by --grid.
+
+    Raises:
+        InputError: A text is not key=value,value, or a setting comes twice.
+    """
+    grid: dict[str, list[Any]] = {}
+    for text in texts or ():
+        key, equals, values = (part.strip() for part in text.partition("="))
+        parts = _split_values(values)
+        if not equals or not key or not all(part.strip() for part in parts):
+            raise InputError(f"--grid must be key=value,value; got {text!r}.")
+        if key in grid:
+            raise InputError(f"--grid takes each setting once; got {key} twice.")
+        grid[key] = [_parse_assignment(f"{key}={part}")[1] for part in parts]
+    return grid
+
+
+def _split_values(text: str) -> list[str]:
+    """At commas, but not at those inside brackets or braces."""
+    parts, depth = [""], 0
+    for sign in text:
+        depth += (sign in "[{") - (sign in "]}")
+        if sign == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts
+
+
 def parse_settings(texts: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
     """The settings given by --set and by options of their own; an option of None is left out.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -13,61 +13,94 @@ from remnant.errors import InputError
 
 
 def run(
-    recipe: str,
-    /,
-    *,
+    *recipes: str,
     set_: console.Settings = None,
+    grid: console.Grid = None,
     out: Path | None = None,
     seed: int | None = None,
     seeds: str | None = None,
     orders: str | None = None,
     devices: int | None = None,
+    nodes: int | None = None,
     accelerator: str | None = None,
     precision: str | None = None,
+    track: Literal["tensorboard"] | None = None,
     data_root: console.DataRoot = None,
 ) -> None:
-    """Run an experiment and write its folder.
+    """Run an experiment, or several, and write a folder for each.
+
+    Several recipes, --grid, --seeds and --orders are combined: each combination is a run in a
+    folder of its own below --out, with one report over all. A run that fails is reported, the
+    others go on, and the exit code is 1.
 
     Parameters
     ----------
-    recipe
-        A name from `remnant list recipes`, or the path of a config.json.
+    recipes
+        Names from `remnant list recipes`, or paths of a config.json.
     out
         A new or empty folder for the run; by default runs/RECIPE.
     seed
         Seed of every random number: weights, order of batches, augmentation, masks.
     seeds
-        Several seeds, as in 1,2,3: one run for each in its own folder, and a report over all.
+        Several seeds, as in 1,2,3: one run for each.
     orders
         Several class orders by name, as in icarl,dytox-2,dytox-3: one run for each.
     devices
-        Number of processes on this machine, one per device.
+        Number of processes on this machine, one per device; under torchrun, those that it started.
+    nodes
+        Number of machines, where torchrun or another launcher starts the run on several.
     accelerator
         auto, cpu, cuda or mps.
     precision
         auto, 32-true or bf16-mixed.
+    track
+        Also write what happens for this tracker: tensorboard, in the run folder's tensorboard/.
     """
-    from remnant.config import override
-    from remnant.recipes import load_recipe
     from remnant.runs.sweeps import expand, run_all
+    from remnant.runs.tracking import TRACKERS
 
+    if not recipes:
+        raise InputError("give at least one recipe, as in remnant run digits-er.")
     if seed is not None and seeds is not None:
         raise InputError("give --seed for one run or --seeds for several, not both.")
     given = {
         "seed": seed,
         "training.devices": devices,
+        "training.num_nodes": nodes,
         "training.accelerator": accelerator,
         "training.precision": precision,
-        "data.root": None if data_root is None else str(data_root),
     }
-    config = override(load_recipe(recipe), console.parse_settings(set_, given))
-    folder = out if out is not None else Path("runs") / config.recipe
-    configs = expand(config, _split("--seeds", seeds), _split("--orders", orders))
+    settings = console.parse_settings(set_, given)
+    configs = [_configure(recipe, settings, data_root) for recipe in recipes]
+    name = configs[0].recipe if len(configs) == 1 else "several"
+    folder = out if out is not None else Path("runs") / name
+    several = expand(
+        configs, _split("--seeds", seeds), _split("--orders", orders), console.parse_grid(grid)
+    )
+    make_tracker = None if track is None else TRACKERS[track]
+    if make_tracker is not None:
+        make_tracker()  # its package may be missing: say so before anything is written
+
+    def run_one(config: Any, folder: Path) -> None:
+        _run_one(config, folder, () if make_tracker is None else (make_tracker(),))
+
     with _guarding(folder):
-        if configs is None:
-            _run_one(config, folder)
+        if several is None:
+            run_one(configs[0], folder)
         else:
-            _print_sweep(folder, run_all(configs, folder, _run_one))
+            _print_sweep(folder, run_all(several, folder, run_one, _tell_failure))
+
+
+def _configure(recipe: str, settings: dict[str, Any], data_root: Path | None) -> Any:
+    """The config of a recipe with settings changed, and with its images at `data_root`."""
+    from remnant.config import override
+    from remnant.data import DATASETS
+    from remnant.recipes import load_recipe
+
+    config = load_recipe(recipe)
+    place = "data.path" if DATASETS[config.data.dataset].needs_path else "data.root"
+    given = {} if data_root is None else {place: str(data_root)}
+    return override(config, given | settings)
 
 
 def resume(folder: Path, /) -> None:
@@ -82,7 +115,7 @@ def resume(folder: Path, /) -> None:
 
     with _guarding(folder):
         if is_sweep(folder):
-            _print_sweep(folder, resume_all(folder, _run_one, _resume_one))
+            _print_sweep(folder, resume_all(folder, _run_one, _resume_one, _tell_failure))
         else:
             _resume_one(folder)
 
@@ -90,7 +123,7 @@ def resume(folder: Path, /) -> None:
 def report(
     *folders: Path,
     out: Path | None = None,
-    format: Literal["html", "markdown", "latex", "svg"] = "html",
+    format: Literal["html", "table", "csv", "markdown", "latex", "svg"] = "html",
 ) -> None:
     """Write the page of one run, or compare several side by side.
 
@@ -101,37 +134,45 @@ def report(
     out
         Where to write the page; by default report.html in the folder, or comparison.html here.
     format
-        markdown and latex print the table of results instead, svg the accuracy curves.
+        table, csv, markdown and latex print the results instead, svg the accuracy curves; csv has
+        a line for every run, the others one for runs that differ in seed or order alone.
     """
     from remnant import reports
     from remnant.runs.run_folder import REPORT, find_runs
 
     if not folders:
         raise InputError("give at least one run folder, as in remnant report runs/demo.")
+    found = find_runs(folders)
     if format != "html":
         write = {
+            "csv": reports.csv_table,
             "markdown": reports.markdown_table,
             "latex": reports.latex_table,
             "svg": reports.curves_picture,
-        }[format]
-        print(write(folders), end="")
+        }
+        if format == "table":
+            _print_comparison(folders, console.out)
+        else:
+            print(write[format](folders), end="")
+        _warn(folders)
         return
-    found = find_runs(folders)
     if len(found) == 1 and out is None:
         path = reports.write_report(found[0])
     else:
         default = folders[0] / REPORT if len(folders) == 1 else Path("comparison.html")
         path = reports.write_comparison(folders, default if out is None else out)
+        _print_comparison(folders, console.notes)
+        _warn(folders)
     print(path)
 
 
-def _run_one(config: Any, folder: Path) -> None:
+def _run_one(config: Any, folder: Path, trackers: tuple[Any, ...] = ()) -> None:
     from remnant.planning.run_estimate import images_per_task
     from remnant.runs.experiment import run as execute
     from remnant.terminal.progress import watch
 
     with watch(images_per_task(config)) as watcher:
-        execute(config, folder, watchers=(watcher,))
+        execute(config, folder, watchers=(watcher, *trackers))
     _print_result(folder)
 
 
@@ -140,13 +181,15 @@ def _resume_one(folder: Path) -> None:
     from remnant.planning.run_estimate import images_per_task
     from remnant.runs.experiment import resume as continue_run
     from remnant.runs.run_folder import CONFIG, is_finished
+    from remnant.runs.tracking import EVENT_FOLDER, TensorBoard
     from remnant.terminal.progress import watch
 
     planned: list[int] = []
     if (folder / CONFIG).exists() and not is_finished(folder):
         planned = images_per_task(load_config(folder / CONFIG))
+    trackers = [TensorBoard()] if (folder / EVENT_FOLDER).is_dir() else []
     with watch(planned) as watcher:
-        continue_run(folder, watchers=(watcher,))
+        continue_run(folder, watchers=(watcher, *trackers))
     _print_result(folder)
 
 
@@ -202,13 +245,47 @@ def _print_result(folder: Path) -> None:
     console.suggest(f"remnant report {folder} OTHER_RUN")
 
 
-def _print_sweep(folder: Path, page: Path | None) -> None:
-    if page is None:
+def _tell_failure(name: str, error: Exception) -> None:
+    """What stopped one of several runs: a sentence, or the traceback of an error of ours."""
+    import traceback
+
+    from remnant.training.processes import is_main_process
+
+    if not is_main_process():
         return
+    if not isinstance(error, InputError):
+        console.notes.print("".join(traceback.format_exception(error)), markup=False)
+    console.notes.print(f"remnant: {name} failed: {error}", style="bold red", markup=False)
+
+
+def _print_sweep(folder: Path, outcome: Any) -> None:
+    """The table over several runs; exits with 1 where some of them failed."""
+    if outcome.page is not None:
+        _print_comparison([folder], console.out)
+        console.out.print(f"report: {outcome.page}", markup=False)
+        _warn([folder])
+    if outcome.failed:
+        console.notes.print(
+            f"remnant: {len(outcome.failed)} of the runs failed: {', '.join(outcome.failed)}. To "
+            f"try them again: remnant resume {folder}",
+            style="bold red",
+            markup=False,
+        )
+        sys.exit(1)
+
+
+def _print_comparison(folders: Sequence[Path], where: Any) -> None:
     from remnant.terminal.tables import sweep_table
 
-    console.out.print(sweep_table(folder))
-    console.out.print(f"report: {page}", markup=False)
+    where.print(sweep_table(folders))
+
+
+def _warn(folders: Sequence[Path]) -> None:
+    """Say what in a comparison is not equal."""
+    from remnant.reports.groups import read_groups, unequal_terms
+
+    for sentence in unequal_terms(read_groups(folders)[0]):
+        console.notes.print(f"not on equal terms: {sentence}", style="yellow", markup=False)
 
 
 def _split(option: str, text: str | None) -> list[str]:

@@ -64,8 +64,8 @@ def _count(known: DatasetFacts, source: Source, config: DataConfig) -> DatasetFa
         num_classes=num_classes,
         train_per_class=round(len(source.train()) / num_classes),
         test_per_class=round(test_images / num_classes),
-        # Chosen: the most equal tasks up to ten.
-        default_num_tasks=max(n for n in range(1, 11) if num_classes % n == 0),
+        # Chosen: tasks of two classes or more, since one class teaches nothing to tell apart.
+        default_num_tasks=min(5, max(1, num_classes // 2)),
     )
 
 

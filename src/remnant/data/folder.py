@@ -53,7 +53,8 @@ def open_folder(path: Path, size: int, workers: int) -> Source:
     """`train/<class>/*` with `test/<class>/*`, or `<class>/*` split per class by its name."""
     if not path.is_dir():
         raise InputError(
-            f"data.path must be a folder of images; {path} is not a folder. Check the path."
+            f"data.path must be a folder of images; {path} is not a folder. Check the path, "
+            "or give another with --data-root."
         )
     if (path / "train").is_dir() and subfolders(path / "train"):
         return _open_splits(path, size, workers)

@@ -99,7 +99,7 @@ def resolve_tasks(config: StreamConfig, dataset: DatasetFacts) -> list[list[int]
     elif config.task_sizes is not None:
         sizes = list(config.task_sizes)
     else:
-        sizes = _equal_sizes(len(order), config.num_tasks or dataset.default_num_tasks)
+        sizes = _sizes(len(order), config.num_tasks, dataset)
     if sum(sizes) != len(order):
         raise InputError(
             f"stream.task_sizes must add up to the {len(order)} classes of the stream; they add "
@@ -167,8 +167,16 @@ class TaskStream:
 
     def seen_tests(self, task: Task) -> ImageSet:
         """Test images of all classes seen after `task`, by label, then as on disk."""
+        return self._tests(0, task.num_seen_classes)
+
+    def tests_of(self, index: int) -> ImageSet:
+        """Test images of the classes of one task, learned or not, in the order of `seen_tests`."""
+        return self._tests(self._starts[index], self._starts[index + 1])
+
+    def _tests(self, first: int, last: int) -> ImageSet:
+        """Those of labels `first` to `last` - 1."""
         labels = self._test_labels[self._test_ranking]
-        positions = self._test_ranking[(labels >= 0) & (labels < task.num_seen_classes)]
+        positions = self._test_ranking[(labels >= first) & (labels < last)]
         return self._test.select(positions).with_labels(self._test_labels[positions])
 
     def _check_images(self, labels: Tensor, split: str) -> None:
@@ -190,6 +198,15 @@ def _check_distinct(name: str, classes: Sequence[int]) -> None:
         if index in seen:
             raise InputError(f"{name} must hold each class once; got {index} twice.")
         seen.add(index)
+
+
+def _sizes(num_classes: int, wanted: int | None, dataset: DatasetFacts) -> list[int]:
+    """Task sizes: equal if a number of tasks is asked for, else as equal as they can be."""
+    if wanted is not None:
+        return _equal_sizes(num_classes, wanted)
+    num_tasks = min(dataset.default_num_tasks, num_classes)
+    size, num_larger = divmod(num_classes, num_tasks)
+    return [size + 1] * num_larger + [size] * (num_tasks - num_larger)
 
 
 def _equal_sizes(num_classes: int, num_tasks: int) -> list[int]:

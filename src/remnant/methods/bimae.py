@@ -37,6 +37,7 @@ from remnant.methods.redrawing import complete_set, draw_pictures, redrawing_ter
 from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.methods.weight_average import WeightAverage
 from remnant.models.classifier import align_new_rows
+from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
 from remnant.models.masked_network import Encoded, MaskedNetwork
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
@@ -54,6 +55,8 @@ class BiMAE(Method[BiMAEConfig]):
         self.network = build_network(config, context.image_shape)
         check_options(config, self.network.num_patches)
         check_memory(config, context.memory)
+        height, width, _ = context.image_shape
+        self._grid = (height // config.network.patch_size, width // config.network.patch_size)
         self.teacher: Frozen[MaskedNetwork] | None = None
         self.average: WeightAverage | None = None  # while a phase lasts
         self.completed: ImageSet | None = None  # the memory as it is replayed in this task
@@ -138,6 +141,19 @@ class BiMAE(Method[BiMAEConfig]):
         if batch.is_known is not None:
             noise = noise.masked_fill(~batch.is_known.flatten(1), 2.0)  # behind all that is known
         return self.network.visible_ids(noise, self.config.mask_ratio)
+
+    def shown_patches(self, batch: Batch) -> Tensor | None:
+        """See `SeesParts`."""
+        if self._is_unmasked(batch.step, batch.num_steps):
+            return None
+        is_shown = ~is_hidden(self._choose_patches(batch), self.network.num_patches)
+        if self.config.view == "full":
+            is_shown |= _is_whole(batch)[:, None]
+        return is_shown.unflatten(1, self._grid)
+
+    def predict_parts(self, views: Tensor, is_known: Tensor) -> Tensor:
+        """See `SeesParts`."""
+        return self.network.masked_scores(views, visible_ids_of(~is_known.flatten(1)))
 
     @torch.no_grad()
     def _ask(self, views: Tensor, visible_ids: Tensor | None) -> Tensor | None:
@@ -247,6 +263,14 @@ class BiMAE(Method[BiMAEConfig]):
             return stored
         completed = complete_set(self.network, stored, reader)
         return completed if self.config.exact_view_ratio > 0 else replace(completed, is_known=None)
+
+    @property
+    def completes(self) -> bool:
+        return self.config.generate_replay and self.config.reconstruction != "off"
+
+    def complete(self, stored: ImageSet, reader: Reader) -> ImageSet:
+        """See `Completes`."""
+        return self._complete(stored, reader)
 
     def _present(self, new: ImageSet, reader: Reader) -> ImageSet | None:
         """The new images as the memory would give them back; None where they are not shown so."""

@@ -9,21 +9,19 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from remnant.methods import Method
 from remnant.phases import Batch
+from remnant.training.arithmetic import FlopCount
 
 _COUNTED_IMAGES = 4
 
 
 def count_flops(work: Callable[[], object]) -> int:
     """All arithmetic that `work` does with tensors."""
-    # The fused attention of CPUs is not counted, so attention is spelt out.
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+    with FlopCount() as counted:
         work()
-    return counter.get_total_flops()
+    return counted.flops
 
 
 def predict_flops(method: Method, image_shape: tuple[int, int, int]) -> int:

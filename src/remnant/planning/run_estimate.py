@@ -8,12 +8,16 @@ from typing import Any
 import torch
 
 from remnant.config import RunConfig
-from remnant.data import describe_dataset
+from remnant.data import DatasetFacts, describe_dataset
 from remnant.data.stream import resolve_tasks
 from remnant.methods import Method, build_method
 from remnant.planning.flops import predict_flops, train_flops
 from remnant.planning.memory_table import plan_memory
+from remnant.planning.rehearsal import rehearse
+from remnant.planning.workload import TaskSize, total_flops
 from remnant.training.task_loop import empty_tasks
+
+_USUAL_RATIO = 12  # of pixels to the bytes of a coded exemplar, where only data would tell
 
 
 def estimate(config: RunConfig) -> dict[str, Any]:
@@ -26,38 +30,62 @@ def estimate(config: RunConfig) -> dict[str, Any]:
     method.grow(first)
     train = train_flops(method, shape, first.num_seen_classes)
     predict = predict_flops(method, shape)
-    before = _num_parameters(method)
     method.to("meta")  # shapes alone: fifty networks side by side would take gigabytes
     with torch.device("meta"):
         for task in later:
             method.grow(task)
-    added = 0  # by the last task to the arithmetic of an image, where the network itself grows
-    if _num_parameters(method) > 1.1 * before:
-        added = predict_flops(method, shape) - predict
     images = images_per_task(config)
+    memory_plan = _memory_plan(config, shape, sizes, known.train_per_class)
     return {
         "dataset": asdict(known),
         "task_sizes": sizes,
         "parameters": _num_parameters(method),
         "flops_per_image": {"train": train, "predict": predict},
-        "memory_plan": _memory_plan(config, shape, sizes, known.train_per_class),
+        "memory_plan": memory_plan,
         "train_images_per_task": images,
         "train_images": sum(images),
-        "train_flops": sum(images) * train + _flops_of_growth(images, added),
+        "train_flops": run_flops(config, known, sizes, memory_plan),
     }
+
+
+def run_flops(
+    config: RunConfig, known: DatasetFacts, sizes: list[int], memory_plan: list[dict[str, Any]]
+) -> int:
+    """What `train_flops` of the result will be, about."""
+    real = _real_sizes(sizes, known, memory_plan)
+    return total_flops(rehearse(config, known, len(sizes)), real)
+
+
+def _real_sizes(
+    sizes: list[int], known: DatasetFacts, memory_plan: list[dict[str, Any]]
+) -> list[TaskSize]:
+    image_bytes = known.image_size**2 * known.channels
+    kept = [_exemplars(row, known.train_per_class, image_bytes) for row in memory_plan]
+    kept = kept or [0.0] * len(sizes)
+    return [
+        TaskSize(
+            num_new_classes=size,
+            num_old_classes=sum(sizes[:index]),
+            images_per_class=known.train_per_class,
+            exemplars_before=kept[index - 1] if index > 0 else 0.0,
+            exemplars_after=kept[index],
+        )
+        for index, size in enumerate(sizes)
+    ]
+
+
+def _exemplars(row: dict[str, Any], per_class: int, image_bytes: int) -> float:
+    """Exemplars of a class; where their sizes vary, as many as of a usual size would fit."""
+    if row["exemplars_per_class"] is not None:
+        return row["exemplars_per_class"]
+    if row["budget_bytes"] is None:
+        return per_class
+    fitting = row["budget_bytes"] / row["num_classes"] / (image_bytes / _USUAL_RATIO)
+    return min(per_class, fitting)
 
 
 def _num_parameters(method: Method) -> int:
     return sum(parameter.numel() for parameter in method.parameters())
-
-
-def _flops_of_growth(images: list[int], added: int) -> int:
-    """What training takes more than with the first network: all old parts only predict.
-
-    Networks grow evenly. Pruning is not foreseen, so this is the most that they can take.
-    """
-    last = max(1, len(images) - 1)
-    return sum(count * added * index // last for index, count in enumerate(images))
 
 
 def images_per_task(config: RunConfig) -> list[int]:

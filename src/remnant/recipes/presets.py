@@ -60,14 +60,25 @@ class Preset:
 
     def setup(self, scale: Scale) -> Setup | None:
         """What the method is given at a scale; None where nothing is."""
-        if scale == "lite" and scale not in self.setups and "mini" in self.setups:
-            return _shorten(self.setups["mini"])
-        return self.setups.get(scale)
+        if scale in self.setups or "mini" not in self.setups:
+            return self.setups.get(scale)
+        made = {"lite": _shorten, "folder": _in_small_batches}
+        return made[scale](self.setups["mini"]) if scale in made else None
 
 
 def _shorten(setup: Setup) -> Setup:
     """The same setup in a fifth of the epochs, of every one of its schedules."""
     schedules = {name: _fifth(value) for name, value in setup.method if isinstance(value, Schedule)}
+    return replace(setup, method=setup.method.model_copy(update=schedules))
+
+
+def _in_small_batches(setup: Setup) -> Setup:
+    """The same setup for few images: as many epochs, in batches half as large."""
+    schedules = {
+        name: value.model_copy(update={"batch_size": -(-value.batch_size // 2)})
+        for name, value in setup.method
+        if isinstance(value, Schedule)
+    }
     return replace(setup, method=setup.method.model_copy(update=schedules))
 
 

@@ -13,7 +13,7 @@ from remnant.data.stream import StreamConfig
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.views.augment import AugmentConfig
 
-Scale = Literal["digits", "mini", "lite", "cifar100", "imagenet"]
+Scale = Literal["digits", "mini", "lite", "folder", "cifar100", "imagenet"]
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,23 @@ _DIGITS = Protocol(
     "20images/class",
     "seconds to minutes on two cores",
 )
+# The user's own images, as small as those of the mini protocol, so that two cores suffice:
+# data.image_size, stream.num_tasks and memory.budget are there to be changed. How many tasks there
+# are follows from the number of classes (`data.datasets`).
+_FOLDER = Protocol(
+    "folder",
+    "Your own folder of images",
+    "folder",
+    DataConfig(dataset="folder", path="images", image_size=32),
+    StreamConfig(),
+    AugmentConfig(train="crop-flip", padding=4),
+    "60KiB/class",
+    "given by --data-root",
+)
 _SPLITS = {"": 1, "-10": 10, "-20": 20, "-50": 50}
 _ALL = (
     _DIGITS,
+    _FOLDER,
     _mini("cifar100", "CIFAR-100"),
     _mini("tiny-imagenet", "Tiny-ImageNet"),
     *(_lite(end, num_tasks) for end, num_tasks in _SPLITS.items()),
@@ -110,7 +124,7 @@ _ALL = (
     *_full("imagenet-full", "ImageNet-Full", "20000images", {"": 10, "-10": 10}),
 )
 PROTOCOLS = {protocol.name: protocol for protocol in _ALL}
-SMALL = ("digits", "cifar100-mini", "tiny-imagenet-mini")
+SMALL = ("digits", "folder", "cifar100-mini", "tiny-imagenet-mini")
 CIFAR100 = ("cifar100-10", "cifar100-20", "cifar100-50")
 LITE = ("cifar100-lite-10", "cifar100-lite-20", "cifar100-lite-50")
 IMAGENET_SUBSET = ("imagenet-subset-10", "imagenet-subset-20", "imagenet-subset-50")

@@ -87,7 +87,8 @@ class Recipe:
             setup.about,
             f"as in {setup.source}" if setup.source else "",
         ]
-        tasks = "1 task" if self.num_tasks == 1 else f"{self.num_tasks} tasks"
+        tasks = "" if self.num_tasks is None else f"{self.num_tasks} tasks"
+        tasks = "1 task" if self.num_tasks == 1 else tasks
         protocol = ", ".join(filter(None, (self.protocol.title, tasks, self.protocol.takes)))
         return f"{protocol}: {', '.join(filter(None, parts))}."
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from matplotlib.axes import Axes
-
 from remnant.files import write_text
 from remnant.reports.charts.byte_charts import all_kept_bytes, kept_chart, memory_chart
-from remnant.reports.charts.canvas import MARKERS, SERIES, put_legend_above, render
-from remnant.reports.charts.run_charts import marker_spacing, set_accuracy_axes
+from remnant.reports.charts.canvas import on_white
+from remnant.reports.charts.system_charts import curves_chart
 from remnant.reports.embed import inline_svg
-from remnant.reports.groups import RunGroup, differing_settings, read_groups
-from remnant.reports.page import Picture, order_text, render_page
-from remnant.reports.result_tables import comparison_table, to_latex, to_markdown
+from remnant.reports.groups import (
+    RunGroup,
+    differing_settings,
+    order_text,
+    read_groups,
+    unequal_terms,
+)
+from remnant.reports.page import Picture, render_page
+from remnant.reports.result_tables import comparison_table, numbers_first, to_latex, to_markdown
 from remnant.runs.run_folder import RunFolder
 
 
@@ -36,7 +39,7 @@ def curves_picture(folders: Sequence[Path]) -> str:
     Raises:
         InputError: A folder holds no run, or no run is finished.
     """
-    return _on_white(curves_chart(read_groups(folders)[0]))
+    return on_white(curves_chart(read_groups(folders)[0]))
 
 
 def kept_picture(folders: Sequence[Path]) -> str:
@@ -45,12 +48,7 @@ def kept_picture(folders: Sequence[Path]) -> str:
     Raises:
         InputError: A folder holds no run, or no run is finished.
     """
-    return _on_white(kept_chart(read_groups(folders)[0]))
-
-
-def _on_white(svg: str) -> str:
-    svg = svg.replace("currentColor", "#1c2126")
-    return svg.replace("<svg ", '<svg style="background: #ffffff" ', 1)
+    return on_white(kept_chart(read_groups(folders)[0]))
 
 
 def _comparison_page(groups: Sequence[RunGroup], unfinished: Sequence[RunFolder]) -> str:
@@ -62,7 +60,8 @@ def _comparison_page(groups: Sequence[RunGroup], unfinished: Sequence[RunFolder]
         num_runs=len(runs),
         unfinished=[run.name for run in unfinished],
         twins=[group.label for group in groups if group.has_twins],
-        table=table,
+        unequal=unequal_terms(groups),
+        table=numbers_first(table),
         pictures=_comparison_pictures(groups),
         differences=differing_settings(groups),
         runs=[(group.label, run, order_text(run)) for group, run in runs],
@@ -95,28 +94,3 @@ def _comparison_pictures(groups: Sequence[RunGroup]) -> list[Picture]:
 def _drawn(name: str, title: str, caption: str, svg: str) -> Picture:
     markup = inline_svg(svg.encode(), name, f"{title}. {caption}")
     return Picture(name, title, caption, svg=markup)
-
-
-def curves_chart(groups: Sequence[RunGroup]) -> str:
-    """Accuracy after each task, one line per group, with a band of one deviation."""
-    return render(lambda axes: _draw_curves(axes, groups), _height(groups))
-
-
-def _height(groups: Sequence[RunGroup]) -> float:
-    return 3.0 + 0.19 * len(groups)  # the legend has a line per group
-
-
-def _draw_curves(axes: Axes, groups: Sequence[RunGroup]) -> None:
-    for index, group in enumerate(groups):
-        seen, spreads = group.curve()
-        color, marker = SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
-        means = np.array([spread.mean for spread in spreads])
-        style = "-" if index < len(SERIES) else "--"
-        axes.plot(seen, means, style, color=color, marker=marker, label=group.label,
-                  markevery=marker_spacing(seen))  # fmt: skip
-        if len(group.runs) > 1:
-            deviations = np.array([spread.deviation or 0.0 for spread in spreads])
-            band = means - deviations, means + deviations
-            axes.fill_between(seen, *band, color=color, alpha=0.2, linewidth=0)
-    set_accuracy_axes(axes, sorted({count for group in groups for count in group.curve()[0]}))
-    put_legend_above(axes, columns=1)

@@ -107,6 +107,12 @@ def memory_text(run: RunFolder) -> str:
     )
 
 
+def order_text(run: RunFolder) -> str:
+    """The class order of a run in one word."""
+    order = run.result.order
+    return order if isinstance(order, str) else "default" if order is None else "given"
+
+
 def _with_labels(groups: list[RunGroup]) -> list[RunGroup]:
     """Name each group by its method; where methods repeat, add what tells them apart."""
     labelled = []
@@ -153,3 +159,59 @@ def spread_of(values: Sequence[float]) -> Spread:
     """Of at least one number."""
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return Spread(float(np.mean(values)), deviation, len(values))
+
+
+# ---------------------------------------------------------------------- what is not comparable
+
+
+def unequal_terms(groups: Sequence[RunGroup]) -> list[str]:
+    """Sentences on what makes a comparison unfair: other streams, schedules or numbers of passes.
+
+    Groups on different data sets are meant to stand beside one another, and are not compared.
+    """
+    found: list[str] = []
+    for dataset in dict.fromkeys(group.first.result.dataset for group in groups):
+        members = [group for group in groups if group.first.result.dataset == dataset]
+        for what, describe in _TERMS.items():
+            told = {group.label: describe(group) for group in members}
+            values = [value for value in told.values() if value]
+            if len(set(values)) > 1:
+                each = "; ".join(f"{name}: {value}" for name, value in told.items() if value)
+                found.append(f"{what} on {dataset} differ ({each}).")
+    return found
+
+
+def _stream_text(group: RunGroup) -> str:
+    sizes = group.first.result.task_sizes
+    if len(set(sizes)) == 1:
+        return f"{len(sizes)} tasks of {sizes[0]}"
+    return f"tasks of {', '.join(str(size) for size in sizes)}"
+
+
+def _images_text(group: RunGroup) -> str:
+    names = ("image_size", "images_per_class", "holdout_ratio")
+    values = {name: setting(group.first.config, f"data.{name}") for name in names}
+    return ", ".join(f"{name}={_text(value)}" for name, value in values.items() if value) or "all"
+
+
+def _schedule_text(group: RunGroup) -> str:
+    first, later = (setting(group.first.config, f"method.{name}") for name in ("first", "later"))
+    epochs = [one.get("epochs") for one in (first, later) if isinstance(one, dict)]
+    return ", then ".join(f"{count} epochs" for count in epochs)
+
+
+def _passes_text(group: RunGroup) -> str:
+    """To a tenth of the number: what differs by less is no other schedule."""
+    passes = group.first.result.passes_over_new
+    if not passes:
+        return ""
+    mean = sum(passes) / len(passes)
+    return f"{mean:.0f}" if mean >= 10 else f"{mean:.1f}"
+
+
+_TERMS: dict[str, Callable[[RunGroup], str]] = {
+    "Streams": _stream_text,
+    "Images": _images_text,
+    "Epochs": _schedule_text,
+    "Passes over new images": _passes_text,
+}

@@ -13,7 +13,6 @@ import jinja2
 from markupsafe import Markup
 
 from remnant.reports.units import bytes_text, count_text, decibels_text, percent_text, seconds_text
-from remnant.runs.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,6 @@ def render_page(template: str, **values: Any) -> str:
         "amount": count_text,
     }
     return environment.get_template(template).render(**values)
-
-
-def order_text(run: RunFolder) -> str:
-    """The class order of a run in one word."""
-    order = run.result.order
-    return order if isinstance(order, str) else "default" if order is None else "given"
 
 
 def value_text(value: Any) -> str:

@@ -1,12 +1,14 @@
-"""Tables of runs: for the terminal, for Markdown and for LaTeX."""
+"""Tables of runs: for the terminal, for Markdown, for LaTeX and as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from remnant.reports.groups import RunGroup, Spread, memory_text, read_groups
+from remnant.reports.groups import RunGroup, Spread, memory_text, order_text, read_groups
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
 from remnant.runs.run_folder import RunFolder, read_run
 
@@ -25,6 +27,7 @@ class _Column:
     header: str
     value: Callable[[RunFolder], float | None]
     text: Callable[[Spread], str]
+    is_optional: bool = False  # left out where no run has the value
 
 
 def _with_deviation(spread: Spread) -> str:
@@ -41,6 +44,12 @@ def exemplars_per_class(run: RunFolder) -> float | None:
 def _predict_flops(run: RunFolder) -> float | None:
     """After the last task, per image."""
     return (run.result.flops_per_image or {}).get("predict")
+
+
+def passes_over_new(run: RunFolder) -> float | None:
+    """How often an image was shown in the task that brought it, on average over tasks."""
+    passes = run.result.passes_over_new
+    return sum(passes) / len(passes) if passes else None
 
 
 _COLUMNS = (
@@ -60,20 +69,36 @@ _COLUMNS = (
         "Images/s", lambda run: run.result.train_images_per_second, lambda it: f"{it.mean:,.0f}"
     ),
     _Column("Seconds", lambda run: run.result.train_seconds, lambda it: f"{it.mean:,.0f}"),
+    _Column("Train FLOP", lambda run: run.result.train_flops, lambda it: count_text(it.mean), True),
+    _Column("Passes", passes_over_new, lambda it: f"{it.mean:,.1f}", True),
 )
 
 
 def comparison_table(groups: Sequence[RunGroup]) -> Table:
     """One row per group: what ran, then mean and deviation of what came out."""
+    columns = [
+        column
+        for column in _COLUMNS
+        if not column.is_optional or any(group.spread(column.value) for group in groups)
+    ]
     rows = []
     for group in groups:
         row = [group.label, group.first.result.dataset, memory_text(group.first)]
-        for column in _COLUMNS:
+        for column in columns:
             spread = group.spread(column.value)
             row.append(MISSING if spread is None else column.text(spread))
         rows.append([*row, str(len(group.runs))])
-    headers = ["Method", "Dataset", "Memory", *(column.header for column in _COLUMNS), "Runs"]
+    headers = ["Method", "Dataset", "Memory", *(column.header for column in columns), "Runs"]
     return Table(headers, rows, first_number=3)
+
+
+def numbers_first(table: Table) -> Table:
+    """The same table with its words last but for the names, as a narrow screen shows it."""
+
+    def turn(row: list[str]) -> list[str]:
+        return [row[0], *row[table.first_number :], *row[1 : table.first_number]]
+
+    return Table(turn(table.headers), [turn(row) for row in table.rows], first_number=1)
 
 
 def markdown_table(folders: Iterable[Path]) -> str:
@@ -84,6 +109,23 @@ def markdown_table(folders: Iterable[Path]) -> str:
 def latex_table(folders: Iterable[Path]) -> str:
     """The comparison of finished runs in `folders` as a LaTeX tabular (booktabs)."""
     return to_latex(comparison_table(read_groups(folders)[0]))
+
+
+def csv_table(folders: Iterable[Path]) -> str:
+    """Every finished run in `folders` as a line of CSV, with plain numbers and no rounding."""
+    groups, _ = read_groups(folders)
+    headers = ["folder", "group", "recipe", "method", "dataset", "memory", "seed", "order"]
+    headers += [column.header for column in _COLUMNS]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(headers)
+    for group in groups:
+        for run in group.runs:
+            result = run.result
+            words = [str(run.path), group.label, result.recipe, result.method, result.dataset]
+            words += [memory_text(run), result.seed, order_text(run)]
+            writer.writerow([*words, *(column.value(run) for column in _COLUMNS)])
+    return file.getvalue()
 
 
 def to_markdown(table: Table) -> str:
@@ -141,6 +183,11 @@ def headlines(run: RunFolder) -> list[Headline]:
     if result.parameters is not None:
         meaning = "Numbers that the network learned, after the last task."
         found.append(Headline("Parameters", count_text(result.parameters), "", meaning))
+    if result.train_flops is not None:
+        passes, meaning = passes_over_new(run), "FLOP of all training; no evaluation."
+        if passes is not None:
+            meaning += f" Each new image was shown {passes:,.1f} times."
+        found.append(Headline("Arithmetic", count_text(result.train_flops), "FLOP", meaning))
     if result.train_seconds is not None:
         speed = result.train_images_per_second
         meaning = "Spent training" + (f", at {speed:,.0f} images per second." if speed else ".")

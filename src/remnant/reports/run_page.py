@@ -9,8 +9,8 @@ from typing import Any
 from remnant.files import read_json_object, write_text
 from remnant.reports.charts.run_charts import CHARTS, draw_figures
 from remnant.reports.embed import inline_svg, raster_address
-from remnant.reports.groups import flatten, memory_text
-from remnant.reports.page import Picture, order_text, render_page, value_text
+from remnant.reports.groups import flatten, memory_text, order_text
+from remnant.reports.page import Picture, render_page, value_text
 from remnant.reports.result_tables import headlines
 from remnant.reports.units import count_text, percent_text
 from remnant.runs.run_folder import FIGURES, MEMORY_PICTURE, REPORT, RunFolder, read_run

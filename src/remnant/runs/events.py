@@ -28,13 +28,27 @@ class Counters:
     parameters_per_task: list[int] = field(default_factory=list)  # after each task
     predict_flops_per_task: list[int] = field(default_factory=list)  # per image
     working_bytes: int = 0  # of the last task's replay, beside the memory
+    # None: unknown, since the run began with a version that did not count.
+    train_flops: int | None = 0
+    new_images_shown: int | None = 0  # in the task under way; repeated ones count again
+    passes_over_new: list[float] = field(default_factory=list)  # of each task
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Counters:
-        return cls(**values)
+        return cls(**{"train_flops": None, "new_images_shown": None} | values)
+
+    def add_flops(self, flops: int) -> None:
+        if self.train_flops is not None:
+            self.train_flops += flops
+
+    def end_task(self, num_new_images: int) -> None:
+        """Note how often each image of the task was shown, on average."""
+        if self.new_images_shown is not None:
+            self.passes_over_new.append(round(self.new_images_shown / num_new_images, 3))
+            self.new_images_shown = 0
 
 
 class EventLog:
@@ -59,6 +73,9 @@ class EventLog:
 
     def on_step(self, report: StepReport) -> None:
         self._counters.train_images += report.images
+        self._counters.add_flops(report.flops)
+        if self._counters.new_images_shown is not None:
+            self._counters.new_images_shown += report.new_images
         self._counters.train_seconds += report.images / report.images_per_second
         is_last = report.step + 1 == report.num_steps
         if report.step % self._every_steps == 0 or is_last:

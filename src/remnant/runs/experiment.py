@@ -24,11 +24,12 @@ from remnant.errors import InputError
 from remnant.files import new_folder, only_writer, remove_temporary_files, write_json
 from remnant.images import Task
 from remnant.methods import Draws, build_method, kept_bytes
-from remnant.phases import Watcher
+from remnant.phases import RunWatcher, Watcher
 from remnant.planning.flops import predict_flops
 from remnant.reports import write_report
+from remnant.runs.drawings import write_drawings
 from remnant.runs.environment import write_environment
-from remnant.runs.evaluation import draw_memory, redraw_tests
+from remnant.runs.evaluation import draw_memory, draw_tests, redraw_tests
 from remnant.runs.events import Counters, EventLog
 from remnant.runs.run_folder import (
     CHECKPOINTS,
@@ -53,7 +54,7 @@ from remnant.runs.run_folder import (
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
-from remnant.training.processes import Processes, is_main_process
+from remnant.training.processes import Processes, as_launched, is_main_process
 from remnant.training.task_loop import TaskLoop, load_standing_state, standing_state
 from remnant.training.trainer import Trainer
 
@@ -66,6 +67,7 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
             behind then.
     """
     validate_run(config)
+    config = config.model_copy(update={"training": as_launched(config.training)})
     advice = f"Choose another --out, or continue its run with remnant resume {folder}."
     files = (CONFIG, ENVIRONMENT)
     with new_folder(folder, advice, files) if is_main_process() else nullcontext():
@@ -93,6 +95,7 @@ def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> RunResult:
             f"remnant run {folder / CONFIG}."
         )
     config = load_config(folder / CONFIG)
+    config = config.model_copy(update={"training": as_launched(config.training)})
     with _only_writer(folder):
         if is_main_process():
             remove_temporary_files(folder)
@@ -138,7 +141,12 @@ class Experiment:
         )
         self._checkpoints = Checkpoints(folder / CHECKPOINTS)
         self._loop = TaskLoop(
-            self._method, self._trainer, self._checkpoints, config.seed, self._save
+            self._method,
+            self._trainer,
+            self._checkpoints,
+            config.seed,
+            self._save,
+            lambda flops: self._counters.add_flops(flops),
         )
         self._watchers = watchers if self._processes.is_first else ()
         self._counters = Counters()
@@ -150,10 +158,11 @@ class Experiment:
         point = self._checkpoints.newest_readable() or Point(0)
         self._processes.barrier()
         self._restore(point)
-        with self._open_log() as watchers:
-            self._loop.learn(self._tasks(point), point, watchers, self._after_task)
-        if self._processes.is_first:
-            self._finish()
+        with self._telling():
+            with self._open_log() as watchers:
+                self._loop.learn(self._tasks(point), point, watchers, self._after_task)
+            if self._processes.is_first:
+                self._finish()
         self._processes.barrier()
         return read_result(self._folder)
 
@@ -169,15 +178,16 @@ class Experiment:
             yield task
 
     def _after_task(self, task: Task) -> None:
-        self._count_costs()
+        self._count_costs(task)
         self._evaluate(task)
         arrays, memory = standing_state(self._method)
         self._save(Point(task.index + 1), arrays, {"memory": memory})
 
-    def _count_costs(self) -> None:
+    def _count_costs(self, task: Task) -> None:
         """What the task took, and the network's size: it may grow, and be pruned."""
         counters = self._counters
         counters.seconds_per_task.append(time.perf_counter() - self._task_began)
+        counters.end_task(len(task.train))
         if isinstance(self._method, Draws):
             counters.working_bytes = self._method.working_bytes
         parameters = sum(parameter.numel() for parameter in self._method.parameters())
@@ -195,6 +205,8 @@ class Experiment:
         drawn = redraw_tests(self._method, reader, self._stream, task)
         if drawn is not None:
             write_reconstructions(self._folder, task.index, drawn)
+        if (figure := draw_tests(self._method, reader, self._stream, task)) is not None:
+            write_drawings(self._folder, figure)
         labels = tests.labels.numpy()
         write_predictions(self._folder, task.index, top5.numpy(), labels)
         if features is not None:
@@ -209,6 +221,8 @@ class Experiment:
             seconds=round(self._counters.seconds_per_task[-1], 3),
             memory_bytes=0 if result.memory is None else result.memory.used_bytes,
         )
+        for watcher in self._run_watchers:
+            watcher.on_task_end(task.index, result.model_dump(mode="json"))
 
     # ---------------------------------------------------------------------------------- checkpoints
 
@@ -243,6 +257,23 @@ class Experiment:
             self._checkpoints.save(point, arrays, metadata | (more or {}))
         self._processes.barrier()
 
+    @property
+    def _run_watchers(self) -> list[RunWatcher]:
+        """Those that are told of more than steps."""
+        return [watcher for watcher in self._watchers if isinstance(watcher, RunWatcher)]
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell watchers where the run begins, and let them close their files however it ends."""
+        values = self._config.model_dump(mode="json")
+        try:
+            for watcher in self._run_watchers:
+                watcher.on_run_begin(self._folder, values, self._counters.train_images)
+            yield
+        finally:
+            for watcher in self._run_watchers:
+                watcher.close()
+
     @contextmanager
     def _open_log(self) -> Iterator[tuple[Watcher, ...]]:
         """The event log among the watchers, in the first process."""
@@ -273,6 +304,8 @@ class Experiment:
         }
         write_result(folder, self._result(len(self._stream)).model_copy(update=more))
         write_report(folder)
+        for watcher in self._run_watchers:
+            watcher.on_run_end(read_result(folder).model_dump(mode="json"))
 
     def _result(self, num_tasks_done: int) -> RunResult:
         """The numbers so far."""
@@ -300,6 +333,8 @@ class Experiment:
             seconds_per_task=[round(seconds, 3) for seconds in counters.seconds_per_task],
             parameters_per_task=counters.parameters_per_task,
             predict_flops_per_task=counters.predict_flops_per_task,
+            train_flops=counters.train_flops,
+            passes_over_new=counters.passes_over_new,
             **metrics.summary(predictions, stream.task_of_label),
         )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from remnant.config import RunConfig, override
+from remnant.phases import Watcher
 from remnant.planning.run_estimate import images_per_task
 from remnant.recipes import load_recipe
 from remnant.runs.experiment import run as execute
@@ -19,6 +21,7 @@ def run(
     *,
     settings: dict[str, Any] | None = None,
     progress: bool = True,
+    watchers: Sequence[Watcher] = (),
 ) -> dict[str, Any]:
     """Carry out a run and return what its result.json says.
 
@@ -27,6 +30,7 @@ def run(
         out: A new or empty folder; by default `runs/<recipe>`.
         settings: Changes to the config, keys as in config.json: `{"method.first.epochs": 3}`.
         progress: Show a bar (or a line per epoch) on standard error.
+        watchers: Are told what happens; trackers are subclasses of `remnant.RunWatcher`.
 
     Raises:
         InputError: Something in the config or the data cannot be used.
@@ -35,9 +39,9 @@ def run(
     resolved = override(resolved, _plain(settings or {}))
     folder = Path(out) if out is not None else Path("runs") / resolved.recipe
     if not progress:
-        return execute(resolved, folder).model_dump(mode="json")
-    with watch(images_per_task(resolved)) as watcher:
-        return execute(resolved, folder, watchers=(watcher,)).model_dump(mode="json")
+        return execute(resolved, folder, watchers=tuple(watchers)).model_dump(mode="json")
+    with watch(images_per_task(resolved)) as shown:
+        return execute(resolved, folder, watchers=(shown, *watchers)).model_dump(mode="json")
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:

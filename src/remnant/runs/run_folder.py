@@ -89,6 +89,9 @@ class RunResult(_Entry):
     seconds_per_task: list[float] = []
     parameters_per_task: list[int] = []  # after each task
     predict_flops_per_task: list[int] = []  # per image
+    # All training: steps, teachers, tuning, completing exemplars and choosing them; no evaluation.
+    train_flops: int | None = None
+    passes_over_new: list[float] = []  # of each task: how often its images were shown, on average
     finished: bool = False
 
 

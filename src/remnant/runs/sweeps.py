@@ -1,8 +1,15 @@
-"""Several runs that differ in seed or class order, in one folder, with one report over all."""
+"""Several runs in one folder, with one report over all: recipes, a grid of settings, seeds, orders.
+
+One run that fails does not stop the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,56 +22,149 @@ from remnant.runs.run_folder import CONFIG, REPORT, SWEEP, is_finished
 from remnant.training.processes import is_main_process
 
 RunOne = Callable[[RunConfig, Path], None]
+Tell = Callable[[str, Exception], None]  # the name of a run that failed, and why
+Grid = Mapping[str, Sequence[Any]]  # settings by their keys in config.json, and the values of each
 
 
-def expand(config: RunConfig, seeds: list[str], orders: list[str]) -> dict[str, RunConfig] | None:
-    """A config for each seed and order, by folder name; None if neither is given."""
-    if not seeds and not orders:
+@dataclass(frozen=True)
+class SweepOutcome:
+    """What several runs came to."""
+
+    page: Path | None = None  # that compares them; None: in another process, or nothing to compare
+    failed: dict[str, Exception] = field(default_factory=dict)  # by name
+
+
+# --------------------------------------------------------------------------------- which runs
+
+
+def expand(
+    configs: RunConfig | Sequence[RunConfig],
+    seeds: Sequence[str] = (),
+    orders: Sequence[str] = (),
+    grid: Grid | None = None,
+) -> dict[str, RunConfig] | None:
+    """A config for each combination, by folder name; None where there is but one run.
+
+    Raises:
+        InputError: A value is given twice, or cannot be used.
+    """
+    given = [configs] if isinstance(configs, RunConfig) else list(configs)
+    grid = grid or {}
+    if len(given) == 1 and not seeds and not orders and not grid:
         return None
     for seed in seeds:
         if not (seed.isascii() and seed.isdigit()):
             raise InputError(f"--seeds takes whole numbers, as in 1,2,3; got {seed!r}.")
-    configs: dict[str, RunConfig] = {}
-    for order in orders or [None]:
-        for seed in seeds or [None]:
-            names = [f"order-{order}".replace(":", "-")] if order else []
-            names += [f"seed-{int(seed)}"] if seed else []
-            changes: dict[str, Any] = {"stream.order": order} if order else {}
-            changes |= {"seed": int(seed)} if seed else {}
-            name = "-".join(names)
-            if name in configs:
-                raise InputError(f"--seeds and --orders take each value once; got {name} twice.")
-            configs[name] = override(config, changes)
-    return configs
+    axes = [[(f"{_short(key, grid)}-{_plain(value)}", {key: value}) for value in values]
+            for key, values in grid.items()]  # fmt: skip
+    axes.append([(f"order-{_plain(order)}", {"stream.order": order}) for order in orders])
+    axes.append([(f"seed-{int(seed)}", {"seed": int(seed)}) for seed in seeds])
+    expanded: dict[str, RunConfig] = {}
+    for config in given:
+        first = [_plain(config.recipe)] if len(given) > 1 else []
+        for choice in itertools.product(*(axis for axis in axes if axis)):
+            name = "-".join([*first, *(part for part, _ in choice)])
+            if name in expanded:
+                raise InputError(
+                    f"recipes, --grid, --seeds and --orders take each value once; got {name} twice."
+                )
+            changes = {key: value for _, change in choice for key, value in change.items()}
+            expanded[name] = override(config, changes)
+    return expanded
 
 
-def run_all(configs: dict[str, RunConfig], folder: Path, run_one: RunOne) -> Path | None:
-    """Carry out every run in a folder of its own and compare them.
+def _short(key: str, keys: Iterable[str]) -> str:
+    """The last part of a key, or all of it where others of the grid end alike."""
+    last = key.rpartition(".")[2]
+    return last if [one.rpartition(".")[2] for one in keys].count(last) == 1 else key
 
-    Returns the page that compares them, in the process that wrote it.
+
+def _plain(value: Any) -> str:
+    """A value as part of a folder's name."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return re.sub(r"[^A-Za-z0-9._+]+", "-", text).strip("-") or "none"
+
+
+# ------------------------------------------------------------------------------ carrying them out
+
+
+def run_all(
+    configs: dict[str, RunConfig], folder: Path, run_one: RunOne, tell: Tell | None = None
+) -> SweepOutcome:
+    """Carry out every run in a folder of its own and compare those that finished.
+
+    Args:
+        tell: Called with the name of each run that fails, and with what stopped it.
 
     Raises:
         InputError: The folder is in use, or no run can start; nothing is left behind then.
+        OSError: The disk fails, which would stop the other runs too.
     """
     for config in configs.values():
         validate_run(config)
     if not is_main_process():
-        _run_each(configs, folder, run_one)
-        return None
+        return SweepOutcome(failed=_run_each(configs, folder, run_one, tell))
     advice = f"Choose another --out, or continue its runs with remnant resume {folder}."
     with new_folder(folder, advice, [SWEEP]):
         plan = {name: config.model_dump(mode="json") for name, config in configs.items()}
         write_json(folder / SWEEP, plan)  # first, so that a stop loses no run that had not begun
-        _run_each(configs, folder, run_one)
-    return write_comparison([folder], folder / REPORT)
+        failed = _run_each(configs, folder, run_one, tell)
+        if len(failed) == len(configs) and not any(path.is_dir() for path in folder.iterdir()):
+            raise next(iter(failed.values()))
+    return _compare(folder, failed)
+
+
+def _run_each(
+    configs: Mapping[str, RunConfig], folder: Path, run_one: RunOne, tell: Tell | None
+) -> dict[str, Exception]:
+    return _try_each({name: _starter(run_one, one) for name, one in configs.items()}, folder, tell)
+
+
+def _starter(run_one: RunOne, config: RunConfig) -> Callable[[Path], None]:
+    return lambda folder: run_one(config, folder)
+
+
+def _try_each(
+    runs: Mapping[str, Callable[[Path], None]], folder: Path, tell: Tell | None
+) -> dict[str, Exception]:
+    """The runs that failed; the others are complete.
+
+    As long as no run has begun, failures are not told: if all are alike, the first is raised.
+    """
+    failed: dict[str, Exception] = {}
+    untold: list[str] = []
+    for name, carry_out in runs.items():
+        try:
+            carry_out(folder / name)
+        except OSError:
+            raise
+        except Exception as error:
+            failed[name] = error
+            untold.append(name)
+        if tell is not None and any(path.is_dir() for path in folder.iterdir()):
+            for one in untold:
+                tell(one, failed[one])
+            untold.clear()
+    return failed
+
+
+def _compare(folder: Path, failed: dict[str, Exception]) -> SweepOutcome:
+    if not is_main_process():
+        return SweepOutcome(failed=failed)
+    runs = [path for path in folder.iterdir() if path.is_dir()]
+    is_any_finished = any(is_finished(path) for path in runs)
+    page = write_comparison([folder], folder / REPORT) if is_any_finished else None
+    return SweepOutcome(page, failed)
 
 
 def is_sweep(folder: Path) -> bool:
     return (folder / SWEEP).exists()
 
 
-def resume_all(folder: Path, run_one: RunOne, resume_one: Callable[[Path], None]) -> Path | None:
-    """Carry out what is left of several runs; returns as `run_all` does.
+def resume_all(
+    folder: Path, run_one: RunOne, resume_one: Callable[[Path], None], tell: Tell | None = None
+) -> SweepOutcome:
+    """Carry out what is left of several runs; as `run_all`.
 
     Raises:
         InputError: All are finished, or the folder is damaged.
@@ -73,14 +173,11 @@ def resume_all(folder: Path, run_one: RunOne, resume_one: Callable[[Path], None]
     waiting = [name for name in plan if not is_finished(folder / name)]
     if not waiting and (folder / REPORT).exists():
         raise InputError(f"all runs in {folder} are finished. See {folder / REPORT}.")
-    for name in waiting:
-        if (folder / name / CONFIG).exists():
-            resume_one(folder / name)
+
+    def go_on(path: Path) -> None:
+        if (path / CONFIG).exists():
+            resume_one(path)
         else:
-            run_one(RunConfig.parse(plan[name]), folder / name)
-    return write_comparison([folder], folder / REPORT) if is_main_process() else None
+            run_one(RunConfig.parse(plan[path.name]), path)
 
-
-def _run_each(configs: dict[str, RunConfig], folder: Path, run_one: RunOne) -> None:
-    for name, config in configs.items():
-        run_one(config, folder / name)
+    return _compare(folder, _try_each(dict.fromkeys(waiting, go_on), folder, tell))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 from remnant.files import write_text
 from remnant.reports.embed import inline_svg
 from remnant.reports.page import Picture, render_page
 from remnant.studies.evidence import Evidence
-from remnant.studies.study_figures import draw_figures
+from remnant.studies.study_figures import Figure, draw_figures
 from remnant.studies.study_folder import CSV, LATEX, MARKDOWN, PAGE, StudyFolder
 from remnant.studies.study_tables import (
     cost_table,
@@ -31,15 +33,7 @@ def write_pages(folder: StudyFolder) -> Evidence:
 
 def _page(folder: StudyFolder, evidence: Evidence) -> str:
     judgements = evidence.judgements()
-    pictures = [
-        Picture(
-            one.name,
-            one.title,
-            one.caption,
-            svg=inline_svg(one.svg.encode(), one.name, f"{one.title}. {one.caption}"),
-        )
-        for one in draw_figures(evidence)
-    ]
+    pictures = [_picture(figure) for figure in draw_figures(evidence)]
     return render_page(
         "study.html.j2",
         study=folder.study,
@@ -62,6 +56,13 @@ def _page(folder: StudyFolder, evidence: Evidence) -> str:
             ("CSV", study_csv(evidence)),
         ],
     )
+
+
+def _picture(figure: Figure) -> Picture:
+    words = f"{figure.title}. {figure.caption}"
+    svg = inline_svg(figure.svg.encode(), figure.name, words) if figure.svg else None
+    address = f"data:image/png;base64,{b64encode(figure.png).decode()}" if figure.png else None
+    return Picture(figure.name, figure.title, figure.caption, svg=svg, address=address)
 
 
 def command_text(folder: StudyFolder) -> str:

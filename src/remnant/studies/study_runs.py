@@ -74,7 +74,7 @@ def runs_of(
         for row in chosen_rows:
             config = config_of(row, column, scale)
             if config is not None:
-                found += [_with_seed(study, row, column, config, seed) for seed in seeds]
+                found += _with_seeds(study, row, column, config, seeds)
     return found
 
 
@@ -110,12 +110,20 @@ def _has(values: Any, path: list[str]) -> bool:
     return True
 
 
-def _with_seed(study: Study, row: Row, column: Column, config: RunConfig, seed: int) -> StudyRun:
-    changes: dict[str, Any] = {"seed": seed}
-    if study.orders:
-        changes["stream.order"] = study.orders[seed % len(study.orders)]
-    config = override(config, changes)
-    return StudyRun(row.name, column.name, seed, _name_of(row, column, config), config)
+def _with_seeds(
+    study: Study, row: Row, column: Column, config: RunConfig, seeds: Sequence[int]
+) -> list[StudyRun]:
+    name = _name_of(row, column, config)
+    found = []
+    for seed in seeds:
+        own, mark = config.model_copy(update={"seed": seed}), ""
+        if study.orders:
+            order = study.orders[seed % len(study.orders)]
+            own = own.model_copy(update={"stream": own.stream.model_copy(update={"order": order})})
+            mark = f"-order-{order}".replace(":", "-") if order != config.stream.order else ""
+        mark += f"-seed-{seed}" if seed else ""
+        found.append(StudyRun(row.name, column.name, seed, name + mark, own))
+    return found
 
 
 def _name_of(row: Row, column: Column, config: RunConfig) -> str:
@@ -127,8 +135,4 @@ def _name_of(row: Row, column: Column, config: RunConfig) -> str:
         settings = _settings_of(plain, changes)
         if settings and not is_same(override(plain, settings), plain):
             parts.append(mark)
-    if config.stream.order != plain.stream.order:
-        parts.append(f"order-{config.stream.order}".replace(":", "-"))
-    if config.seed != 0:
-        parts.append(f"seed-{config.seed}")
     return "-".join(parts)

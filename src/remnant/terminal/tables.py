@@ -20,7 +20,7 @@ from remnant.reports.units import bytes_text, count_text, decibels_text, hours_t
 Rows = list[dict[str, Any]]
 _WIDTH_FOR_MEANINGS = 110  # columns; a narrower terminal shows the numbers without explanations
 _VERBS = ("encode", "decode")
-_SWEEP_COLUMNS = ("Method", "Avg", "Last", "F", "Runs")
+_SWEEP_COLUMNS = ("Method", "Avg", "Last", "F", "Bytes", "Train FLOP", "Passes", "Runs")
 
 
 def table_of(rows: Rows) -> Table:
@@ -148,13 +148,15 @@ def result_table(folder: Path, width: int) -> Table:
     return table
 
 
-def sweep_table(folder: Path) -> Table:
-    """Mean and standard deviation over the runs in a folder."""
-    compared = comparison_table(read_groups([folder])[0])
-    wanted = [compared.headers.index(name) for name in _SWEEP_COLUMNS]
-    table = Table(*_SWEEP_COLUMNS, box=None, pad_edge=False)
+def sweep_table(folders: Sequence[Path]) -> Table:
+    """Mean and standard deviation over runs that differ in seed or order alone."""
+    compared = comparison_table(read_groups(folders)[0])
+    wanted = [name for name in _SWEEP_COLUMNS if name in compared.headers]
+    table = Table(box=None, pad_edge=False)
+    for name in wanted:
+        table.add_column(name, justify="left" if name == "Method" else "right")
     for row in compared.rows:
-        table.add_row(*(row[index] for index in wanted))
+        table.add_row(*(row[compared.headers.index(name)] for name in wanted))
     return table
 
 

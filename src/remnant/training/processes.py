@@ -26,6 +26,7 @@ from remnant.training.devices import (
 )
 
 _PARENT = "REMNANT_PARENT"  # environment variable: the process that started this one
+_TORCHRUN = "TORCHELASTIC_RUN_ID"  # environment variable, set by torchrun alone
 _TERMS_BYTES = 2048  # size of the message with the loss terms of one step
 
 
@@ -140,6 +141,10 @@ class Processes:
                 totals[name] = totals.get(name, 0.0) + value
         return totals
 
+    def add_counts(self, count: int) -> int:
+        """Sum whole numbers over processes."""
+        return int(self.gather(torch.tensor([count], device=self.device)).sum())
+
     def add_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
         """Sum gradients over processes; a parameter without a gradient in any keeps None."""
         if self.count == 1:
@@ -215,6 +220,14 @@ def is_main_process() -> bool:
     return int(node) == 0 and int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
+def as_launched(config: TrainingConfig) -> TrainingConfig:
+    """The config with the processes that torchrun has started, if it did and the config has one."""
+    if _TORCHRUN not in os.environ or config.devices * config.num_nodes > 1:
+        return config
+    started, here = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    return config.model_copy(update={"devices": here, "num_nodes": max(1, started // here)})
+
+
 def _check_launcher(config: TrainingConfig) -> None:
     """The number of processes started by torchrun must match the config."""
     wanted = config.devices * config.num_nodes
@@ -222,7 +235,8 @@ def _check_launcher(config: TrainingConfig) -> None:
     if started != wanted:
         raise InputError(
             f"the launcher must start as many processes as the config says; it started {started}, "
-            f"not {wanted}. Set --devices (per machine) and training.num_nodes to match."
+            f"not {wanted}. Leave out --devices and --nodes to use those that it started, or give "
+            "--devices (per machine) and --nodes to match."
         )
 
 

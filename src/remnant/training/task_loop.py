@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from remnant.memory import Keeps, KeptTensors
 from remnant.methods import Method
 from remnant.phases import Phase, Watcher
 from remnant.randomness import derive_seed
+from remnant.training.arithmetic import FlopCount
 from remnant.training.checkpoints import Checkpoints, Point, phase_end
 from remnant.training.network_state import Arrays, load_method_state, method_state
 from remnant.training.trainer import Trainer
@@ -92,6 +94,7 @@ class TaskLoop:
 
     Args:
         save: Writes a point of the task under way, with whatever else its owner needs there.
+        count: Is told the FLOPs between training steps: completing, herding, taking features.
     """
 
     def __init__(
@@ -101,12 +104,14 @@ class TaskLoop:
         checkpoints: Checkpoints,
         seed: int,
         save: Callable[[Point, Arrays], None],
+        count: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._method = method
         self._trainer = trainer
         self._checkpoints = checkpoints
         self._seed = seed
         self._save = save
+        self._count = count
 
     def learn(
         self,
@@ -119,12 +124,14 @@ class TaskLoop:
         method, reader = self._method, self._trainer.reader
         for task in tasks:
             self._prepare("begin", task)
-            method.begin_task(task, reader)  # grow, take a snapshot, complete exemplars
+            with self._counting(is_new=point <= Point(task.index)):
+                method.begin_task(task, reader)  # grow, take a snapshot, complete exemplars
             self._check_room(task)
             for here, phase in self._phases(task, point):  # what to optimise, and on which data
                 self._fit(task, phase, here, point, watchers)  # the only backward pass
             self._prepare("end", task)
-            method.end_task(task, reader)  # choose exemplars
+            with self._counting():
+                method.end_task(task, reader)  # choose exemplars
             self._check_agreement()
             after_task(task)  # evaluate, write the result, save a checkpoint
 
@@ -133,15 +140,25 @@ class TaskLoop:
         phases = self._method.phases(task, self._trainer.reader)
         for index in itertools.count():
             self._set_seed("between", task, index)
-            phase = next(phases, None)
+            here, end = Point(task.index, index), phase_end(task.index, index)
+            with self._counting(is_new=point <= here):
+                phase = next(phases, None)
             if phase is None:
                 return
-            end = phase_end(task.index, index)
             if point < end:
-                yield Point(task.index, index), phase
+                yield here, phase
                 self._save(end, method_state(self._method))
             else:
                 load_method_state(self._method, self._checkpoints.load(end)[0])
+
+    @contextmanager
+    def _counting(self, is_new: bool = True) -> Iterator[None]:
+        """Count what the method does between steps, unless a resumed run merely repeats it."""
+        with FlopCount() as counted:
+            yield
+        flops = self._trainer.processes.add_counts(counted.flops)
+        if is_new:
+            self._count(flops)
 
     def _fit(
         self, task: Task, phase: Phase, here: Point, point: Point, watchers: tuple[Watcher, ...]

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.methods.base import Method
-from remnant.phases import Batch, Phase, Player, StepReport, Watcher
+from remnant.phases import Batch, Phase, StepReport, Terms, Watcher
 from remnant.randomness import derive_seed
+from remnant.training.arithmetic import PhaseArithmetic
 from remnant.training.batches import Feeder, Preprocessing
 from remnant.training.network_state import Arrays, load_training_state, training_state
 from remnant.training.optimizers import (
@@ -40,6 +41,8 @@ class NonFiniteLossError(InputError):
 SaveStep = Callable[
     [int, Arrays], None
 ]  # steps done, everything training needs to go on from there
+# Names beside those of loss terms, in what processes tell one another of a step.
+_FLOPS, _NEW_IMAGES = " flops", " new images"
 
 
 class Trainer:
@@ -99,15 +102,14 @@ class Trainer:
             closing(self._batches(feeder, steps)) as batches,
         ):
             method.train()
+            work = PhaseArithmetic(method, task, phase)
             began = time.perf_counter()
             for step, parts in zip(steps, batches, strict=True):
                 torch.manual_seed(derive_seed(seed, "step", step))
-                terms, rate = self._step(
-                    method, phase, optimizers, feeder.sampler, parts, step, task.index
-                )
+                found, rate = self._step(work, optimizers, feeder.sampler, parts, step)
                 self.processes.average_statistics(method)
                 seconds = time.perf_counter() - began
-                report = _report(task, phase, feeder.sampler, step, terms, rate, seconds)
+                report = _report(task, phase, feeder.sampler, step, found, rate, seconds)
                 for watcher in watchers:
                     watcher.on_step(report)
                 is_due = (step + 1) % self._checkpoint_every_steps == 0 and step + 1 < stop
@@ -135,53 +137,61 @@ class Trainer:
 
     def _step(
         self,
-        method: Method,
-        phase: Phase,
+        work: PhaseArithmetic,
         optimizers: list[torch.optim.Optimizer],
         sampler: Sampler,
         batches: list[Batch],
         step: int,
-        task_index: int,
     ) -> tuple[dict[str, float], float]:
-        """Every player's turn; returns the loss terms and the learning rate of the last one."""
-        terms: dict[str, float] = {}
+        """Every player's turn; returns what was found and the learning rate of the last one."""
+        phase, totals = work.phase, {_FLOPS: 0.0, _NEW_IMAGES: 0.0}
         rate = 0.0
-        for player, optimizer in zip(phase.players, optimizers, strict=True):
+        for index, (player, optimizer) in enumerate(zip(phase.players, optimizers, strict=True)):
             if step % player.every:
                 continue
             rate = learning_rate(player.optimizer, step, sampler.steps_per_epoch, sampler.num_steps)
             set_learning_rate(optimizer, rate)
             for parameter in phase.parameters:
                 parameter.grad = None
-            found = self._differentiate(player, batches, sampler.batch_size(step))
+            found = self._differentiate(work, index, batches, sampler.batch_size(step))
             # Of the sum over processes, so that all of them stop together.
-            _check_finite(found, f"task {task_index}, phase {phase.name!r}, step {step}")
+            _check_finite(found, f"task {work.task.index}, phase {phase.name!r}, step {step}")
             self.processes.add_gradients(player.parameters)
             clip_gradients(player.optimizer, player.parameters)
             if player.on_gradients is not None:
                 player.on_gradients()
             optimizer.step()
             if player.after_step is not None:
-                self.processes.average_statistics(method)  # before anybody keeps them
+                self.processes.average_statistics(work.method)  # before anybody keeps them
                 player.after_step()
-            terms |= found
-        return terms, rate
+            found[_FLOPS] += totals[_FLOPS]
+            found[_NEW_IMAGES] = max(found[_NEW_IMAGES], totals[_NEW_IMAGES])
+            totals |= found
+        return totals, rate
 
     def _differentiate(
-        self, player: Player, batches: list[Batch], num_images: int
+        self, work: PhaseArithmetic, index: int, batches: list[Batch], num_images: int
     ) -> dict[str, float]:
-        """The backward pass over all parts of a batch; returns its loss terms."""
-        totals: dict[str, float] = {}
+        """The backward pass of one player over all parts of a batch; returns what was found."""
+        totals: dict[str, float] = {_FLOPS: 0, _NEW_IMAGES: 0}
         for batch in batches:
             if len(batch.labels) == 0:
                 continue
             share = len(batch.labels) / num_images
-            with self.processes.autocast():
-                terms = player.loss(batch)
-                loss = torch.stack([term.float() for term in terms.values()]).sum() * share
-            self.processes.backward(loss)
+
+            def move(batch: Batch = batch, share: float = share) -> Terms:
+                with self.processes.autocast():
+                    terms = work.phase.players[index].loss(batch)
+                    loss = torch.stack([term.float() for term in terms.values()]).sum() * share
+                self.processes.backward(loss)
+                return terms
+
+            is_compiled = self.processes.acceleration.compiled_blocks
+            terms, flops = work.counted(index, batch, move, is_compiled=is_compiled)
             for name, term in terms.items():
                 totals[name] = totals.get(name, 0.0) + float(term.detach()) * share
+            totals[_FLOPS] += flops
+            totals[_NEW_IMAGES] += work.num_new_images(batch) if flops else 0
         return self.processes.add_terms(totals)
 
 
@@ -190,11 +200,12 @@ def _report(
     phase: Phase,
     sampler: Sampler,
     step: int,
-    terms: dict[str, float],
+    found: dict[str, float],
     rate: float,
     seconds: float,
 ) -> StepReport:
     images = sampler.batch_size(step)
+    terms = {name: value for name, value in found.items() if name not in (_FLOPS, _NEW_IMAGES)}
     return StepReport(
         task=task.index,
         phase=phase.name,
@@ -207,6 +218,8 @@ def _report(
         images=images,
         images_per_second=images / max(seconds, 1e-9),
         is_epoch_end=(step + 1) % sampler.steps_per_epoch == 0,
+        flops=int(found[_FLOPS]),
+        new_images=int(found[_NEW_IMAGES]),
     )
 
 

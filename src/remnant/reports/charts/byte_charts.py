@@ -16,11 +16,12 @@ _LINE_INCHES = 0.16  # of a name beside its point
 _MAX_LABEL = 34  # letters of a name
 _LETTER = 0.0155  # its width, of the largest number of bytes shown
 _KEPT_HEIGHT_INCHES = 4.6
+_ROOM_POINTS = 4  # points of accuracy above and below what is shown
 
 
 def memory_chart(groups: Sequence[RunGroup]) -> str:
     """SVG: average accuracy against the bytes that the memory used; a legend names the points."""
-    return render(lambda axes: _draw_memory(axes, groups), 3.0 + 0.19 * len(groups))
+    return render(lambda axes: draw_memory(axes, groups), 3.0 + 0.19 * len(groups))
 
 
 def kept_chart(groups: Sequence[RunGroup]) -> str:
@@ -42,7 +43,9 @@ def _memory_bytes(run: RunFolder) -> int:
     return run.result.memory.used_bytes if run.result.memory else 0
 
 
-def _draw_memory(axes: Axes, groups: Sequence[RunGroup]) -> None:
+def draw_memory(axes: Axes, groups: Sequence[RunGroup]) -> None:
+    """One point per group, none of them cut off by an edge."""
+    highest, ends = 1.0, []
     for index, group in enumerate(groups):
         used = group.spread(_memory_bytes)
         accuracy = group.spread(lambda run: run.result.average_accuracy)
@@ -52,9 +55,15 @@ def _draw_memory(axes: Axes, groups: Sequence[RunGroup]) -> None:
                 color=SERIES[index % len(SERIES)], marker=MARKERS[index % len(MARKERS)],
                 markersize=7, label=group.label,
             )  # fmt: skip
+            highest, deviation = max(highest, used.mean), accuracy.deviation or 0.0
+            ends += [accuracy.mean - deviation, accuracy.mean + deviation]
     axes.set(xlabel="bytes used by the memory", ylabel="average accuracy (%)")
-    axes.margins(x=0.1, y=0.15)
-    set_byte_axis(axes, axes.get_xlim()[1])
+    set_byte_axis(axes, highest)
+    # After the ticks, which would move them. At equal bytes, the usual case, all points are at the
+    # right end; differences of a point or two are not to fill the chart.
+    axes.set_xlim(-0.03 * highest, 1.12 * highest)
+    if ends:
+        axes.set_ylim(min(ends) - _ROOM_POINTS, max(ends) + _ROOM_POINTS)
     put_legend_above(axes, columns=1)
 
 
@@ -77,9 +86,9 @@ def _draw_kept(axes: Axes, groups: Sequence[RunGroup]) -> None:
         return
     highest = max(point.kept for point in points)
     lowest, top = min(p.accuracy for p in points), max(p.accuracy for p in points)
-    axes.set(xlim=(0, 1.05 * highest), ylim=(lowest - 4, top + 4))
+    axes.set(xlim=(0, 1.05 * highest), ylim=(lowest - _ROOM_POINTS, top + _ROOM_POINTS))
     set_byte_axis(axes, axes.get_xlim()[1])
-    line = (top - lowest + 8) * _LINE_INCHES / (_KEPT_HEIGHT_INCHES - 0.6)
+    line = (top - lowest + 2 * _ROOM_POINTS) * _LINE_INCHES / (_KEPT_HEIGHT_INCHES - 0.6)
     names = [_place_name(point, highest) for point in points]
     for point, name, height in zip(points, names, _name_heights(points, names, line), strict=True):
         axes.plot(point.kept, point.accuracy, "o", color=SERIES[0], markersize=5)

@@ -1,0 +1,276 @@
+"""A run in miniature: its first tasks with a few images of noise, to count what each image takes.
+
+All verbs of the method run for real, teacher, tuning and completions included; of training, one
+step of each kind is counted. What an image takes does not depend on how many there are, so that
+the real numbers of images give what the run will take (`planning.workload`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from remnant.config import RunConfig
+from remnant.data import DatasetFacts
+from remnant.images import ArrayImages, ImageSet, Task
+from remnant.memory import Memory, MemoryConfig
+from remnant.methods import Method, build_method
+from remnant.phases import Batch, Phase
+from remnant.training.arithmetic import FlopCount
+from remnant.training.batches import Feeder, Preprocessing
+from remnant.training.processes import Processes
+from remnant.training.reader import ViewReader
+from remnant.training.trainer import only_moving
+
+_TASKS = 3  # that are rehearsed: the first, the second, and one more to see how a network grows
+_CLASSES = 2  # of each task; more would only widen the classifier
+_EXEMPLARS = 10  # of a class, about; where their sizes vary, images of a class
+_COUNTED = 4  # rows of each kind
+
+# Of an image set: images per class, among new classes and among old ones. None: no such class.
+PerClass = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class PhaseWork:
+    """What one phase of a task takes."""
+
+    name: str
+    phase: Phase
+    data: PerClass
+    replay: PerClass
+    # FLOPs of a row by what it is: (in a whole step, replayed, known in part).
+    flops: dict[tuple[bool, bool, bool], float]
+
+
+@dataclass(frozen=True)
+class TaskWork:
+    """What one task takes: its phases, and FLOPs per image for what is done between them."""
+
+    phases: list[PhaseWork]
+    per_new_image: float = 0.0  # features for herding, above all
+    per_exemplar: float = 0.0  # of all classes seen
+    per_old_exemplar: float = 0.0  # completions
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The first tasks of a run, with this many images and exemplars of each class."""
+
+    tasks: list[TaskWork]
+    images_per_class: int
+    exemplars_per_class: float
+
+
+def rehearse(config: RunConfig, known: DatasetFacts, num_tasks: int) -> Rehearsal:
+    """Count what the first tasks of a run take; needs no data, and seconds."""
+    shape = (known.image_size, known.image_size, known.channels)
+    sizes = [_CLASSES] * min(num_tasks, _TASKS)
+    memory = _small_memory(config.memory, shape)
+    plan = config.model_copy(update={"memory": memory})
+    with torch.random.fork_rng(devices=[]):
+        method = build_method(plan, shape, sizes)
+        held = method.memory.capacity(_CLASSES) if method.memory is not None else 0
+        # More images than exemplars, so that sets of the two can be told apart.
+        per_class = _EXEMPLARS if held is None else 2 * held + 2
+        look = Preprocessing(config.augment, known.mean, known.std)
+        reader = _CountingReader(look, config.seed)
+        works = [_learn(method, task, reader, look) for task in _tasks(sizes, shape, per_class)]
+        counts = [] if method.memory is None else method.memory.counts
+    return Rehearsal(works, per_class, sum(counts) / len(counts) if counts else 0.0)
+
+
+def _small_memory(config: MemoryConfig | None, shape: tuple[int, int, int]) -> MemoryConfig | None:
+    """A memory of the same kind for about ten exemplars of a class."""
+    if config is None:
+        return None
+
+    def holding(num_images: int) -> MemoryConfig:
+        return config.model_copy(update={"budget": f"{num_images}images/class"})
+
+    held = Memory(holding(_EXEMPLARS), shape, seed=0, num_classes=_CLASSES).capacity(_CLASSES)
+    # Noise is hard to code: two images hold three or four.
+    return holding(2) if held is None else holding(max(2, -(-(_EXEMPLARS**2) // max(1, held))))
+
+
+def _tasks(sizes: list[int], shape: tuple[int, int, int], per_class: int) -> Iterator[Task]:
+    rng = torch.Generator().manual_seed(0)
+    for index, size in enumerate(sizes):
+        first = sum(sizes[:index])
+        labels = torch.arange(first, first + size).repeat_interleave(per_class)
+        pixels = torch.randint(256, (len(labels), *shape), generator=rng).to(torch.uint8)
+        images = ImageSet(ArrayImages(pixels), labels, torch.arange(len(labels)))
+        yield Task(index, len(sizes), first, tuple("?" * size), images)
+
+
+def _learn(
+    method: Method[Any], task: Task, reader: _CountingReader, look: Preprocessing
+) -> TaskWork:
+    """One task without training: what its phases would take, and what is done between them."""
+    reader.begin(task)
+    phases: list[PhaseWork] = []
+    method.eval()
+    with reader.counting():
+        method.begin_task(task, reader)
+    method.eval()
+    found = method.phases(task, reader)
+    while True:
+        with reader.counting():
+            phase = next(found, None)
+        if phase is None:
+            break
+        phases.append(_look_at(method, task, phase, look))
+        method.eval()
+    with reader.counting():
+        method.end_task(task, reader)
+    old = task.num_old_classes
+    exemplars = sum(method.memory.counts) if method.memory is not None else 0
+    num_old = sum(method.memory.counts[:old]) if method.memory is not None else 0
+    return TaskWork(
+        phases,
+        reader.on_new / len(task.train),
+        reader.on_exemplars / max(1, exemplars),
+        reader.elsewhere / max(1, num_old),
+    )
+
+
+class _Alone(Processes):
+    """This process on its CPU; nothing is launched."""
+
+    def __init__(self) -> None:
+        pass
+
+    device = torch.device("cpu")
+    rank = 0
+    count = 1
+
+    def autocast(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class _CountingReader(ViewReader):
+    """A reader that applies a function to two images and answers for all."""
+
+    def __init__(self, look: Preprocessing, seed: int) -> None:
+        super().__init__(_Alone(), look, seed)
+        self._task: Task | None = None
+
+    def begin(self, task: Task) -> None:
+        self._task = task
+        self.on_new = self.on_exemplars = self.elsewhere = 0.0
+
+    def apply(
+        self, function: Callable[[Tensor], Tensor], images: ImageSet, *, mirrored: bool = False
+    ) -> Tensor:
+        assert self._task is not None, "`begin` comes first"
+        some = images.select(torch.arange(min(2, len(images))))
+        with FlopCount() as count:
+            output = super().apply(function, some, mirrored=mirrored)
+        flops = count.flops / len(some) * len(images)
+        # A set of data has more than half of the images of a class, one of exemplars has fewer.
+        half = len(self._task.train) / self._task.num_new_classes / 2
+        if (_per_class(images, self._task)[0] or 0) > half:
+            self.on_new += flops
+        else:
+            self.on_exemplars += flops
+        self.elsewhere -= count.flops  # counted from outside as well
+        return output[:1].expand(len(images), *output.shape[1:]).clone()
+
+    def counting(self) -> AbstractContextManager[None]:
+        """Within the block, whatever else is computed counts too."""
+        return _Elsewhere(self)
+
+
+class _Elsewhere(AbstractContextManager[None]):
+    def __init__(self, reader: _CountingReader) -> None:
+        self._reader = reader
+        self._count = FlopCount()
+
+    def __enter__(self) -> None:
+        self._count.__enter__()
+
+    def __exit__(self, *stopped: Any) -> None:
+        self._count.__exit__(*stopped)
+        self._reader.elsewhere += self._count.flops
+
+
+# ------------------------------------------------------------------------------------ one phase
+
+
+def _look_at(method: Method[Any], task: Task, phase: Phase, look: Preprocessing) -> PhaseWork:
+    is_partial = any(
+        one is not None and one.is_known is not None for one in (phase.data, phase.replay)
+    )
+    flops: dict[tuple[bool, bool, bool], float] = {}
+    method.train()
+    with only_moving(method, phase):
+        for shown_in_part in (False, True) if is_partial else (False,):
+            for is_whole, batch in _batches(
+                replace(phase, partial_view_ratio=float(shown_in_part)), look
+            ):
+                for is_replay in (False, True):
+                    rows = torch.nonzero(batch.is_replay == is_replay).flatten()[:_COUNTED]
+                    if len(rows):
+                        key = is_whole, is_replay, shown_in_part
+                        flops[key] = _count(method, phase, _part(batch, rows)) / len(rows)
+    method.eval()
+    return PhaseWork(
+        phase.name, phase, _per_class(phase.data, task), _per_class(phase.replay, task), flops
+    )
+
+
+def _batches(phase: Phase, look: Preprocessing) -> Iterator[tuple[bool, Batch]]:
+    """A batch of a whole step and one of another, as far as there are both; half of it new."""
+    changes = {"batch_size": 2 * _COUNTED, "sampling": "share", "new_share": (0.5, 0.5)}
+    few = replace(phase, schedule=phase.schedule.model_copy(update=changes))
+    feeder = Feeder(few, look, 0, torch.device("cpu"))
+    num_steps = feeder.sampler.num_steps
+    chosen: dict[bool, int] = {}
+    for step in range(num_steps):
+        chosen.setdefault(is_whole(phase, step, num_steps), step)
+    for kind, step in chosen.items():
+        for parts in feeder.batches(range(step, step + 1), range(1), 1):
+            yield kind, parts[0]
+
+
+def is_whole(phase: Phase, step: int, num_steps: int) -> bool:
+    return phase.is_whole_step is not None and phase.is_whole_step(step, num_steps)
+
+
+def _part(batch: Batch, rows: Tensor) -> Batch:
+    return replace(
+        batch,
+        views=batch.views[rows],
+        labels=batch.labels[rows],
+        is_replay=batch.is_replay[rows],
+        is_known=None if batch.is_known is None else batch.is_known[rows],
+        ids=batch.ids[rows],
+        draw=lambda name, *shape: batch.draw(name, *shape)[rows],
+    )
+
+
+def _count(method: Method[Any], phase: Phase, batch: Batch) -> float:
+    """The FLOPs of every player's turn; one that moves more rarely counts for its share."""
+    total = 0.0
+    for player in phase.players:
+        with FlopCount() as count:
+            torch.stack([term.float() for term in player.loss(batch).values()]).sum().backward()
+        total += count.flops / player.every
+        method.zero_grad(set_to_none=True)
+    return total
+
+
+def _per_class(images: ImageSet | None, task: Task) -> PerClass:
+    if images is None:
+        return None, None
+    is_new = images.labels >= task.num_old_classes
+
+    def mean(labels: Tensor) -> float | None:
+        return len(labels) / len(labels.unique()) if len(labels) else None
+
+    return mean(images.labels[is_new]), mean(images.labels[~is_new])
