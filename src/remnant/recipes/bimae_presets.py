@@ -3,6 +3,7 @@
 [bimae] Zhai et al., ICCV 2023.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from remnant.memory import CodecConfig, PatchesConfig, RawConfig, TransformConfig
@@ -135,7 +136,8 @@ def _row(avg: float, last: float, table: int) -> Published:
     return Published("cifar100-10", avg, last, None, f"[bimae] table {table}")
 
 
-DEMO = Preset("demo", (), {"digits": _on_digits(30)})
+# Less than one raw image of 32 px in colour.
+DEMO = Preset("demo", (), {"digits": replace(_on_digits(20), budget="2KiB/class")})
 PRESETS = (
     Preset(
         name="bimae",
