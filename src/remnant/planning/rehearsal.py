@@ -145,9 +145,17 @@ class _Alone(Processes):
     def __init__(self) -> None:
         pass
 
-    device = torch.device("cpu")
-    rank = 0
-    count = 1
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def rank(self) -> int:
+        return 0
+
+    @property
+    def count(self) -> int:
+        return 1
 
     def autocast(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -138,7 +138,7 @@ class StepArithmetic:
     @property
     def _unseen(self) -> np.ndarray:
         """Kinds of rows that no step had: bool [4]."""
-        return ~np.array(list(self._seen)).any(axis=0)
+        return np.array(list(self._seen)).sum(axis=0) == 0
 
     def _solve(self) -> np.ndarray | None:
         """FLOPs per row of each kind; None where the steps do not decide them."""
