@@ -5,6 +5,10 @@ A part stands between two comments. From run folders, below RUNS or kept in docs
     <!-- curves: NAME ... -->       their curves
     <!-- kept: NAME ... -->         their accuracy against all bytes kept
     <!-- measured: NAME ... -->     within a line: their Avg / Last / F, up to <!-- / -->
+From studies, as far as their runs are in docs/runs:
+    <!-- study: NAME SCALE -->      its tables and verdicts, up to <!-- /study -->
+    <!-- figure: NAME SCALE -->     its figures, up to <!-- /figure -->
+    <!-- claims: NAME ... -->       the claims of studies, with a verdict at every scale
 From the presets:
     <!-- published: PRESET ... -->  the table of what others report, up to <!-- /published -->
     <!-- printed: RECIPE ... -->    within a line: what [bimae] prints, up to <!-- / -->
@@ -21,14 +25,32 @@ import json
 import re
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from remnant.recipes import PRESETS, RECIPES, Published
+from remnant.files import write_text
+from remnant.recipes import PRESETS, PROTOCOLS, RECIPES, Published
 from remnant.recipes.bimae_presets import OTHER_MEMORIES
 from remnant.recipes.presets import SOURCES
 from remnant.recipes.recipe import MEASURED
 from remnant.reports import curves_picture, kept_picture, markdown_table
+from remnant.reports.charts.canvas import on_white
+from remnant.reports.result_tables import Table, to_markdown
+from remnant.reports.units import MISSING
+from remnant.studies import StudyScale, find_study
+from remnant.studies.evidence import Evidence, Judgement
+from remnant.studies.study_figures import draw_figures
+from remnant.studies.study_folder import StudyFolder, StudyRequest
+from remnant.studies.study_page import command_text
+from remnant.studies.study_runs import runs_of
+from remnant.studies.study_tables import (
+    difference_text,
+    machine_text,
+    result_table,
+    verdict_table,
+    verdict_text,
+)
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "results.md", DOCS / "claims.md", *sorted((DOCS / "methods").glob("*.md")))
@@ -39,7 +61,12 @@ _PICTURES = {
 _FILES = ("config.json", "environment.json", "result.json")
 _OF_RUNS = re.compile(r"(<!-- (runs|curves|kept): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
 _TABLE = re.compile(r"(<!-- published: ([^>]*?) -->\n).*?(<!-- /published -->)", re.DOTALL)
+_OF_STUDIES = re.compile(
+    r"(<!-- (study|figure|claims): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL
+)
 _IN_LINE = re.compile(r"(<!-- (printed|measured): ([^>]*?) -->).*?(<!-- / -->)")
+SEEDS = (0, 1, 2)
+SCALES: tuple[StudyScale, ...] = ("mini", "lite", "paper")
 _NUMBERS = {"avg": "Avg", "last": "Last", "forgetting": "F"}
 _CHOICES = (*_NUMBERS, "parameters", "top5")
 
@@ -48,7 +75,8 @@ _CHOICES = (*_NUMBERS, "parameters", "top5")
 
 
 def fill_numbers(text: str) -> str:
-    """A page with the published and printed numbers of the presets, and measured ones beside."""
+    """A page with the numbers of the presets and of the studies."""
+    text = _OF_STUDIES.sub(_fill_study, text)
     return _IN_LINE.sub(_fill_line, _TABLE.sub(_fill_table, text))
 
 
@@ -116,6 +144,76 @@ def measured() -> dict[str, dict[str, Any]]:
                 "hardware": ", ".join([*environment["accelerators"], machine]),
             }
     return found
+
+
+# ----------------------------------------------------------------------------------------- studies
+
+
+def _fill_study(match: re.Match[str]) -> str:
+    opening, kind, words, closing = match.groups()
+    if kind == "claims":
+        return f"{opening}{to_markdown(_claims_table(words.split()))}{closing}"
+    name, scale = words.split()
+    evidence = gather(name, scale)
+    if kind == "study":
+        return f"{opening}{_study_text(evidence)}{closing}"
+    lines = []
+    for figure in draw_figures(evidence):
+        if figure.svg is not None:
+            path = DOCS / "figures" / f"{name}-{scale}-{figure.name}.svg"
+            write_text(path, on_white(figure.svg))
+            lines.append(f"![{figure.title}](figures/{path.name})\n\n{figure.caption}\n")
+    return f"{opening}{chr(10).join(lines)}{closing}"
+
+
+@cache
+def gather(name: str, scale: StudyScale) -> Evidence:
+    """A study as far as its runs are kept: the columns that have any, all rows."""
+    study, folder = find_study(name), DOCS / "runs"
+    runs = runs_of(study, scale, SEEDS)
+    used = [column.name for column in study.columns_at(scale)
+            if any(run.column == column.name and run.is_done(folder) for run in runs)]  # fmt: skip
+    kept = [run for run in runs if run.column in used]
+    return Evidence(study, scale, kept, folder)
+
+
+def _study_text(evidence: Evidence) -> str:
+    parts = []
+    for column in evidence.columns:
+        parts.append(f"**{column.title}**\n\n{to_markdown(result_table(evidence, column))}")
+    if judgements := evidence.judgements():
+        parts.append(to_markdown(verdict_table(judgements)))
+    request = StudyRequest(study=evidence.study.name, scale=evidence.scale)
+    folder = StudyFolder(DOCS, evidence.study, request, [])
+    machines = " ".join(f"{one}." for one in dict.fromkeys(map(machine_text, evidence.runs)))
+    parts.append(f"`{command_text(folder)}`. {machines}\n" if machines else "Not run.\n")
+    return "\n".join(parts)
+
+
+def _claims_table(names: list[str]) -> Table:
+    """One line per claim: printed, and what came out at each scale."""
+    rows = []
+    for name in names:
+        study = find_study(name)
+        found = [one for scale in SCALES if scale in study.columns
+                 for one in gather(name, scale).judgements()]  # fmt: skip
+        for claim in study.claims:
+            own = [one for one in found if one.claim == claim]
+            printed = next((one.printed for one in own if one.printed is not None), None)
+            measured = [f"{_place(one)}: {difference_text(one.measured)}, {verdict_text(one)}"
+                        for one in own if one.measured is not None]  # fmt: skip
+            rows.append([
+                f"{study.title}: {claim.text}",
+                claim.metric.title,
+                MISSING if printed is None else f"{printed:+.2f}",
+                "; ".join(measured) or "not run",
+            ])  # fmt: skip
+    return Table(["Claim", "By", "Printed", "Measured"], rows, first_number=4)
+
+
+def _place(judgement: Judgement) -> str:
+    protocol = PROTOCOLS[judgement.column.protocol]
+    return f"{protocol.scale}, {judgement.column.title}"
 
 
 # ----------------------------------------------------------------------- tables and figures of runs

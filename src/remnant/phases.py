@@ -26,6 +26,7 @@ class OptimizerConfig(Settings):
     name: Literal["sgd", "adam", "adamw"] = "sgd"
     lr: float = Field(gt=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)  # sgd only
+    nesterov: bool = False  # sgd only: look ahead by the momentum; needs one above 0
     betas: tuple[float, float] = (0.9, 0.999)  # adam and adamw only
     weight_decay: float = Field(default=0.0, ge=0)
     decay_norms_and_biases: bool = True
@@ -128,6 +129,7 @@ class Phase:
     # What the memory would give back for each image of `data` (coded, completed): shown in place of
     # the images wherever exemplars are shown whole. None: the images themselves.
     twins: ImageSet | None = None
+    twin_ratio: float = 1.0  # how often
     # (step, num_steps) -> whether every image is treated as whole at this step.
     is_whole_step: Callable[[int, int], bool] | None = None
     # The part of the schedule that this phase covers, where one is cut in several: first epoch and

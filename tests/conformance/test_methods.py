@@ -6,12 +6,18 @@ import pytest
 
 from remnant.methods import METHODS
 from remnant.testing import CHECKS, Check
-from tests.support.tiny_methods import TRIALS
+from tests.support.tiny_methods import TRIALS, VARIANTS
 
 # One trial for all checks of a method, since most look at the same run.
 ALL = [
     Check(trial, function) for make in TRIALS.values() for trial in [make()] for function in CHECKS
 ]
+OTHERS = {
+    f"{name}, {function.__name__}": Check(trial, function)
+    for name, make in VARIANTS.items()
+    for trial in [make()]
+    for function in CHECKS
+}
 
 
 def test_every_method_has_a_trial() -> None:
@@ -20,4 +26,9 @@ def test_every_method_has_a_trial() -> None:
 
 @pytest.mark.parametrize("check", ALL, ids=str)
 def test_method(check: Check) -> None:
+    check()
+
+
+@pytest.mark.parametrize("check", OTHERS.values(), ids=OTHERS)
+def test_variant(check: Check) -> None:
     check()

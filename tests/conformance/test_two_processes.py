@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from remnant.files import write_json
-from tests.support.tiny_methods import TRIALS, run_config
+from tests.support.tiny_methods import TRIALS, VARIANTS, run_config
 
 SCRIPT = Path(__file__).parents[1] / "support" / "noted_run.py"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TRIALS)
+@pytest.mark.parametrize("name", [*TRIALS, *VARIANTS])
 def test_two_processes_hold_the_same_network_after_every_task(name: str, tmp_path: Path) -> None:
     values = run_config(name).model_dump(mode="json")
     values["training"]["devices"] = 2

@@ -46,7 +46,7 @@ def golden_config(recipe: str) -> RunConfig:
     return override(load_recipe(recipe), parse_settings(settings, {}))
 
 
-@pytest.mark.parametrize("recipe", ["digits-er", "digits-bimae"])
+@pytest.mark.parametrize("recipe", ["digits-er", "digits-bimae-patches", "digits-bimae"])
 def test_twenty_steps_are_as_on_file(
     recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

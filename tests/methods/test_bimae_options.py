@@ -43,6 +43,7 @@ def test_the_defaults_are_the_settings_of_the_paper_and_all_beyond_it_is_off() -
     assert (config.generate_replay, config.reconstruction) == (True, "on")
     assert (config.has_detail_branch, config.detail_domain) == (True, "frequency")
     assert config.network == BilateralConfig(
+        encoder="vit",
         patch_size=4,
         width=384,
         depth=5,
@@ -60,6 +61,11 @@ def test_the_defaults_are_the_settings_of_the_paper_and_all_beyond_it_is_off() -
         "refresh_every_epochs": None,
         "unmasked_ratio": 0.0,
         "presentation": "published",
+        "view": "masked",
+        "side_ratio": 0.0,
+        "codec_view_ratio": 0.0,
+        "label_smoothing": 0.0,
+        "average_decay": 0.0,
     }
     assert {name: getattr(config, name) for name in beyond} == beyond
     assert SHORT.sampling == "union"

@@ -15,7 +15,7 @@ from remnant.phases import Batch
 from remnant.training.trainer import Trainer
 from tests.support.small_bimae import SHAPE, Spy, batches_of, make_batch, make_task, make_trainer
 from tests.support.small_residual import learn_task
-from tests.support.worlds import MEAN, SEED_OFFSET, seeded
+from tests.support.worlds import MEAN, SEED_OFFSET, STD, seeded
 
 NETWORK = {"patch_size": 4, "width": 16, "depth": 2, "head_width": 8, "mlp_width": 24}
 ADAMW = {"name": "adamw", "lr": 1e-3}
@@ -322,6 +322,58 @@ def test_tuning_shows_masked_exemplars_as_training_does() -> None:
         for phase in method.phases(task, trainer.reader):
             assert phase.partial_view_ratio == ratio
             trainer.fit(method, task, phase)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_symmetric_new_images_are_masked_anew_at_every_step_as_much_as_exemplars(
+    index: int,
+) -> None:
+    trainer = make_trainer()
+    method = make_dytox(codec=PATCHES, masked_input="tokens", presentation="symmetric")
+    if index == 1:
+        learn_task(method, 0, trainer)
+    task = make_task(index)
+    method.begin_task(task, trainer.reader)
+    phase = next(method.phases(task, trainer.reader))
+    spy, masks = Spy(method.network, "embed"), set()
+    for batch in [*batches_of(phase), *batches_of(phase)]:
+        shown = method.shown_patches(batch)
+        assert shown is not None
+        assert set(shown.flatten(1).sum(dim=1).tolist()) == {4}
+        masks.add(tuple(shown[~batch.is_replay].flatten().tolist()))
+        if batch.is_known is not None:  # an exemplar keeps its own patches
+            assert torch.equal(shown[batch.is_replay], batch.is_known[batch.is_replay])
+        method.loss(batch)
+        assert torch.equal(spy.calls[-1][1], shown)
+    assert len(masks) == len(batches_of(phase))  # the same at the same step, another at the next
+
+
+def test_symmetric_new_images_have_hidden_patches_in_the_colour_of_exemplars() -> None:
+    trainer = make_trainer("none")
+    method = make_dytox(codec=PATCHES, presentation="symmetric")
+    task = make_task(0)
+    method.begin_task(task, trainer.reader)
+    phase = next(method.phases(task, trainer.reader))
+    colour = (round(255 * MEAN[0]) / 255 - MEAN[0]) / STD[0]
+    for batch in batches_of(phase, "none"):
+        is_filled = (batch.views[:, 0] - colour).abs() < 1e-3  # [B, 16, 16]
+        patches = is_filled.unfold(1, 4, 4).unfold(2, 4, 4).flatten(3).all(dim=3)
+        assert set(patches.flatten(1).sum(dim=1).tolist()) == {12}
+        assert method.shown_patches(batch) is None
+
+
+def test_part_of_an_image_is_answered_as_an_exemplar_is_shown() -> None:
+    views, known = make_batch(3).views, torch.zeros(3, 4, 4, dtype=torch.bool)
+    known[:, 1] = True
+    hidden = ~known.repeat_interleave(4, dim=1).repeat_interleave(4, dim=2)[:, None]
+    for masked_input in ("mean", "tokens"):
+        method = in_second_task(make_trainer(), codec=PATCHES, masked_input=masked_input)
+        with torch.no_grad():
+            scores = method.predict_parts(views, known)
+            repainted = method.predict_parts(torch.where(hidden, 5.0, views), known)
+            grey = method.predict(torch.where(hidden, 0.0, views))
+        torch.testing.assert_close(repainted, scores)
+        assert torch.allclose(grey, scores, atol=1e-5) == (masked_input == "mean")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from remnant.images import ArrayImages, ImageSet, Task
-from remnant.memory import Memory, MemoryConfig, PatchesConfig, RawConfig
+from remnant.memory import CodecConfig, Memory, MemoryConfig, PatchesConfig
 from remnant.methods.base import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 from remnant.phases import Batch, OptimizerConfig, Phase, Schedule, StepReport
@@ -33,7 +33,7 @@ PATCHES = PatchesConfig(patch_size=4)
 
 
 def make_method(
-    codec: PatchesConfig | RawConfig = PATCHES,
+    codec: CodecConfig | dict[str, Any] = PATCHES,
     budget: str = "3images/class",
     *,
     num_classes: int = 0,
@@ -41,7 +41,7 @@ def make_method(
 ) -> BiMAE:
     """With `num_classes`, the method stands in its first task and has weights that matter."""
     config = BiMAEConfig.model_validate({"network": NETWORK, "first": SHORT, **options})
-    memory = Memory(MemoryConfig(budget=budget, codec=codec), SHAPE, seed=3)
+    memory = Memory(MemoryConfig.parse({"budget": budget, "codec": codec}), SHAPE, seed=3)
     method = BiMAE(config, MethodContext(SHAPE, (2, 2), memory))
     if num_classes:
         method.network.classifier.grow(num_classes)

@@ -19,8 +19,9 @@ from remnant.training.processes import TrainingConfig
 from remnant.views.augment import AugmentConfig
 from tests.support.worlds import SEED_OFFSET
 
-SGD = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
+SGD: dict[str, Any] = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
 SIGNED = {"name": "resnet8", "has_last_relu": False}
+QUICK_SGD = SGD | {"lr": 0.2}  # for convolutions, whose 24 steps are few
 
 
 def schedule(epochs: int, batch_size: int = 8, **optimizer: Any) -> dict[str, Any]:
@@ -66,6 +67,43 @@ def _bimae() -> Trial:
     )
 
 
+def _full_views() -> Trial:
+    """Convolutions with a masked side branch, mean weights, and new images coded like old ones."""
+    codec = {"name": "transform", "quality": 50}
+    network = {"encoder": "conv", "patch_size": 4, "channels": [8, 16], "stem_channels": 6}
+    return _trial(
+        "bimae",
+        MemoryConfig.parse({"budget": "3images/class", "codec": codec}),
+        network=network,
+        has_detail_branch=False,
+        classify_weight=1.0,
+        view="full",
+        side_ratio=0.5,
+        first=schedule(6, **QUICK_SGD, nesterov=True),
+        distill_weight=0.1,
+        average_decay=0.9,
+        codec_view_ratio=0.5,
+        label_smoothing=0.1,
+    )
+
+
+def _stored_units() -> Trial:
+    """The same network on exemplars of which a quarter is kept."""
+    network = {"encoder": "conv", "patch_size": 4, "channels": [8, 16], "stem_channels": 6}
+    return _trial(
+        "bimae",
+        _patches(0.75),
+        network=network,
+        has_detail_branch=False,
+        classify_weight=1.0,
+        view="full",
+        side_ratio=0.5,
+        exact_view_ratio=0.5,
+        presentation="symmetric",
+        first=schedule(6, **QUICK_SGD),
+    )
+
+
 def _dytox() -> Trial:
     """With masked exemplars, by their stored patches alone."""
     network = {"patch_size": 4, "width": 32, "depth": 1, "head_width": 8, "mlp_width": 64}
@@ -75,6 +113,7 @@ def _dytox() -> Trial:
         network={**network, "initial_deviation": 0.15},  # narrow networks start slowly
         first=schedule(6, name="adamw", lr=4e-3),
         masked_input="tokens",
+        presentation="symmetric",
         balanced_tuning=schedule(2, name="adamw", lr=1e-3),
     )
 
@@ -107,10 +146,28 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "wa": lambda: _trial("wa", has_positive_rows=True),
 }
 
+# Methods with other networks and options than in TRIALS.
+VARIANTS: dict[str, Callable[[], Trial]] = {
+    "bimae, full views": _full_views,
+    "bimae, stored units": _stored_units,
+    "er, convolutions": lambda: _trial(
+        "er",
+        backbone={"name": "conv", "channels": [8, 16]},
+        first=schedule(12, **QUICK_SGD),
+        codec_view_ratio=0.5,
+    ),
+    "podnet, convolutions": lambda: _trial(
+        "podnet",
+        backbone={"name": "conv", "channels": [8, 16], "has_last_relu": False},
+        num_proxies=3,
+        balanced_tuning=schedule(3, name="sgd", lr=0.05, clip_value=5),
+    ),
+}
+
 
 def run_config(name: str) -> RunConfig:
-    """The trial of a method as a run on 16 images of each of the first digits."""
-    trial = TRIALS[name]()
+    """A trial as a run on 16 images of each of the first digits."""
+    trial = (TRIALS | VARIANTS)[name]()
     return RunConfig(
         seed=trial.seed,
         data=DataConfig(dataset="digits", images_per_class=16, image_size=16),

@@ -11,6 +11,7 @@ from remnant.bench.literal import literal_loss
 from remnant.bench.stopwatch import Work
 from remnant.methods import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
+from remnant.models.bilateral import BilateralMAE
 from remnant.models.resnet import ResNet
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.planning.flops import batch_of_noise, count_flops
@@ -42,6 +43,7 @@ def bimae_step(method: BiMAE) -> Work:
 def literal_step(method: BiMAE) -> Work:
     """The same losses of the same network, computed literally."""
     batch, network = batch_of_noise(BATCH, SHAPE, NUM_CLASSES), method.network
+    assert isinstance(network, BilateralMAE), "the literal losses are those of the paper's network"
     draw = torch.rand(3, BATCH, network.num_patches)
     noise = (draw[0], draw[1], draw[2])
     return _step(method, lambda: literal_loss(network, batch.views, batch.labels, noise))

@@ -18,9 +18,11 @@ from remnant.cli import (
     data_commands,
     info_commands,
     listing,
+    probe_commands,
     run_commands,
     serve_commands,
     store_commands,
+    study_commands,
 )
 from remnant.errors import InputError
 
@@ -32,6 +34,9 @@ app = App(
 app.command(run_commands.run)
 app.command(run_commands.resume)
 app.command(run_commands.report)
+app.command(study_commands.reproduce)
+app.command(study_commands.study)
+app.command(probe_commands.probe)
 app.command(listing.list_, name="list")
 app.command(info_commands.show)
 app.command(info_commands.plan)

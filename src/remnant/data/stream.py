@@ -167,8 +167,16 @@ class TaskStream:
 
     def seen_tests(self, task: Task) -> ImageSet:
         """Test images of all classes seen after `task`, by label, then as on disk."""
+        return self._tests(0, task.num_seen_classes)
+
+    def tests_of(self, index: int) -> ImageSet:
+        """Test images of the classes of one task, learned or not, in the order of `seen_tests`."""
+        return self._tests(self._starts[index], self._starts[index + 1])
+
+    def _tests(self, first: int, last: int) -> ImageSet:
+        """Those of labels `first` to `last` - 1."""
         labels = self._test_labels[self._test_ranking]
-        positions = self._test_ranking[(labels >= 0) & (labels < task.num_seen_classes)]
+        positions = self._test_ranking[(labels >= first) & (labels < last)]
         return self._test.select(positions).with_labels(self._test_labels[positions])
 
     def _check_images(self, labels: Tensor, split: str) -> None:

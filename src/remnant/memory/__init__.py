@@ -14,6 +14,7 @@ from remnant.memory.codecs import (
     PatchesConfig,
     RawCodec,
     RawConfig,
+    TransformConfig,
     build_codec,
     partial_choices,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "PatchesConfig",
     "RawCodec",
     "RawConfig",
+    "TransformConfig",
     "build_codec",
     "herding",
     "parse_budget",

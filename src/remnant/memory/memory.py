@@ -244,17 +244,20 @@ class Memory:
         """
         return decode_classes(self.codec, self._classes, fill)
 
-    def present(self, images: Iterable[np.ndarray]) -> ImageSet | None:
+    def present(
+        self, images: Iterable[np.ndarray], fill: Sequence[int] | None = None
+    ) -> ImageSet | None:
         """Images as the memory would give them back, in order; None if there are none.
 
-        Nothing is stored. Labels are 0 and ids are positions: a caller knows the real ones.
+        Nothing is stored. Labels are 0 and ids are positions: a caller knows the real ones. `fill`
+        is that of `images`.
         """
         rngs = (generator(self.seed, "present", index) for index in itertools.count())
         exemplars = [
             self.codec.encode(Candidate(image), rng)
             for image, rng in zip(images, rngs, strict=False)
         ]
-        return decode_classes(self.codec, {0: StoredClass("", tuple(exemplars))}, None)
+        return decode_classes(self.codec, {0: StoredClass("", tuple(exemplars))}, fill)
 
     # ------------------------------------------------------------------------------------- files
 

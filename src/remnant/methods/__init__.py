@@ -23,6 +23,7 @@ from remnant.methods.finetune import Finetune
 from remnant.methods.icarl import ICaRL
 from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
+from remnant.methods.partial_exemplars import Completes, SeesParts
 from remnant.methods.podnet import PODNet
 from remnant.methods.simple_expandable import SimpleExpandable
 from remnant.methods.ucir import UCIR
@@ -49,10 +50,12 @@ for _method in (
 
 __all__ = [
     "METHODS",
+    "Completes",
     "Draws",
     "Method",
     "MethodConfig",
     "MethodContext",
+    "SeesParts",
     "build_method",
     "kept_bytes",
     "replayed_memory",

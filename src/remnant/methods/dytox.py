@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from remnant.errors import InputError
-from remnant.images import ImageSet, Task
+from remnant.images import ImageSet, Task, patches_to_pixels
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.distillation import DistillationConfig, distill
 from remnant.methods.partial_exemplars import require_patches
@@ -88,6 +88,9 @@ class DyToxConfig(MethodConfig):
     # How an exemplar known in part enters. "mean": whole, with hidden patches in the mean colour
     # of the data set; "tokens": by its known patches alone, each at its own place.
     masked_input: Literal["mean", "tokens"] = "mean"
+    # "symmetric": from the first task on, new images are shown as exemplars are, masked as much, so
+    # that no network can tell old classes from new ones by their looks.
+    presentation: Literal["published", "symmetric"] = "published"
 
 
 class DyTox(Method[DyToxConfig]):
@@ -102,6 +105,7 @@ class DyTox(Method[DyToxConfig]):
             raise InputError(f"method.network: {error}") from None
         self.diversity = None  # between tasks
         self.teacher: Frozen[TaskTransformer] | None = None
+        self.twins: ImageSet | None = None  # the new images as they would be replayed
         self._check_masked_input()
 
     def _check_masked_input(self) -> None:
@@ -118,6 +122,7 @@ class DyTox(Method[DyToxConfig]):
     # -------------------------------------------------------------------------------- the six verbs
 
     def begin_task(self, task: Task, reader: Reader) -> None:
+        self.twins = self._present(task.train, reader)
         self.teacher = frozen_copy(self.network) if task.index > 0 else None
         self.grow(task)
         if task.index > 0 and self.config.diversity_weight > 0:
@@ -130,7 +135,12 @@ class DyTox(Method[DyToxConfig]):
         replay, schedule = self._exemplars(reader), self.config.schedule(task)
         parameters = self._learning_parameters()
         train = self.phase("train", task.train, schedule, replay=replay, parameters=parameters)
-        yield replace(train, partial_view_ratio=self._partial_view_ratio)
+        yield replace(
+            train,
+            partial_view_ratio=self._partial_view_ratio,
+            fixes_new=self._is_symmetric,
+            twins=self.twins,
+        )
         self.remember(task, reader)  # already: tuning is on the memory, new classes included
         tuning, exemplars = self.config.balanced_tuning, self._exemplars(reader)
         if tuning is not None and exemplars is not None and task.index > 0:
@@ -140,8 +150,8 @@ class DyTox(Method[DyToxConfig]):
 
     def loss(self, batch: Batch) -> Terms:
         views, targets = self._mix(batch)
-        known = self._known(batch)
-        embeddings = self._embed(batch, views)  # [B, T, D]
+        known = self.shown_patches(batch)
+        embeddings = self._embed(batch, views, known)  # [B, T, D]
         scores = self.network.classify(embeddings)  # [B, K]
         classify = F.binary_cross_entropy_with_logits(scores, targets)
         if self.teacher is None:
@@ -163,7 +173,7 @@ class DyTox(Method[DyToxConfig]):
     def _tune(self, batch: Batch) -> Terms:
         """Classification alone; residuals are dropped in the frozen blocks too, as released."""
         views, targets = self._mix(batch)
-        scores = self.network.classify(self._embed(batch, views))
+        scores = self.network.classify(self._embed(batch, views, self.shown_patches(batch)))
         return {"classify": F.binary_cross_entropy_with_logits(scores, targets)}
 
     def predict(self, views: Tensor) -> Tensor:
@@ -198,20 +208,57 @@ class DyTox(Method[DyToxConfig]):
     # ---------------------------------------------------------------------------- what is shown
 
     def _exemplars(self, reader: Reader) -> ImageSet | None:
-        fill = [round(255 * level) for level in reader.mean]
-        return None if self.memory is None else self.memory.images(fill)
+        return None if self.memory is None else self.memory.images(_mean_colour(reader))
+
+    def _present(self, new: ImageSet, reader: Reader) -> ImageSet | None:
+        """The new images as the memory would give them back; None where they are shown otherwise.
+
+        By tokens they are masked anew at every step, see `shown_patches`: more of them is seen.
+        """
+        is_shown_so = self._is_symmetric and self.config.masked_input == "mean"
+        if self.memory is None or not is_shown_so:
+            return None
+        images = (image for batch in reader.images(new) for image in batch.numpy())
+        return self.memory.present(images, _mean_colour(reader))
+
+    @property
+    def _is_symmetric(self) -> bool:
+        return self.config.presentation == "symmetric"
 
     @property
     def _partial_view_ratio(self) -> float:
         """As whole images, exemplars are cropped and augmented like the new ones."""
         return 1.0 if self.config.masked_input == "tokens" else 0.0
 
-    def _known(self, batch: Batch) -> Tensor | None:
-        return batch.is_known if self.config.masked_input == "tokens" else None
+    def shown_patches(self, batch: Batch) -> Tensor | None:
+        """See `SeesParts`; symmetric, as many patches of a new image as of an exemplar."""
+        if self.config.masked_input == "mean":
+            return None
+        if not self._is_symmetric:
+            return batch.is_known
+        chosen = self._choose_patches(batch)
+        if batch.is_known is None:
+            return chosen
+        is_whole = batch.is_known.flatten(1).all(dim=1)
+        return torch.where(is_whole[:, None, None], chosen, batch.is_known)
 
-    def _embed(self, batch: Batch, views: Tensor) -> Tensor:
+    def _choose_patches(self, batch: Batch) -> Tensor:
+        """As many random patches of each image as the memory stores: bool [B, GH, GW]."""
+        codec = require_patches(self.memory, self.config.network.patch_size, "masked_input is")
+        noise = batch.draw("mask", codec.patches.num_patches)
+        chosen = noise.argsort(dim=1).argsort(dim=1) < codec.num_visible
+        return chosen.unflatten(1, codec.patches.cells)
+
+    def predict_parts(self, views: Tensor, is_known: Tensor) -> Tensor:
+        """See `SeesParts`; where exemplars are shown by `masked_input="mean"`, so is this."""
+        if self.config.masked_input == "tokens":
+            return self.network(views, is_known)
+        pixels = patches_to_pixels(is_known, (views.shape[2], views.shape[3]))
+        return self.network(views * pixels[:, None])  # 0 is the mean colour
+
+    def _embed(self, batch: Batch, views: Tensor, known: Tensor | None) -> Tensor:
         draws = batch.draw("drop path", self.network.num_draws)
-        return self.network.embed(views, self._known(batch), draws)
+        return self.network.embed(views, known, draws)
 
     def _mix(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Views [B, C, H, W] and targets [B, K], mixed if the config says so.
@@ -228,6 +275,10 @@ class DyTox(Method[DyToxConfig]):
         smoothing = config.label_smoothing
         targets = (1 - smoothing) * targets + smoothing / num_classes
         return mix(batch.views, share), mix(targets, share)
+
+
+def _mean_colour(reader: Reader) -> list[int]:
+    return [round(255 * level) for level in reader.mean]
 
 
 def draw_share(uniform: float, alpha: float) -> float:

@@ -27,13 +27,12 @@ from remnant.errors import InputError
 from remnant.images import Task
 from remnant.losses import direction_loss, nca_loss, pod_spatial_loss
 from remnant.memory.keeps import Keeps
-from remnant.methods.backbones import BackboneConfig, build_backbone
+from remnant.methods.backbones import Backbone, BackboneConfig, build_backbone
 from remnant.methods.balanced_tuning import train_and_tune
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.nearest_mean import NearestMean, fill_from_memory, unused_head
 from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.models.cosine import ProxyClassifier
-from remnant.models.resnet import ResNet
 from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 
 # [podnet] released, on CIFAR-100.
@@ -68,7 +67,7 @@ class PODNet(Method[PODNetConfig]):
         self.network = build_backbone(config.backbone, context.num_channels)
         self.proxies = ProxyClassifier(self.network.width, config.num_proxies)
         self.nearest_mean = NearestMean(self.network.width)
-        self.teacher: Frozen[ResNet] | None = None
+        self.teacher: Frozen[Backbone] | None = None
         if config.nca == "paper" and context.task_sizes[0] < 3:
             raise InputError(
                 'with method.nca="paper" and two classes a scale of 0 costs nothing, so nothing is '

@@ -16,16 +16,12 @@ from torch import Tensor, nn
 from remnant.images import Shape
 from remnant.models.classifier import LinearClassifier
 from remnant.models.frequency import HighPass
-from remnant.models.masked_autoencoder import (
-    MaskedDecoder,
-    MaskedEncoder,
-    choose_visible,
-    patch_grid,
-)
+from remnant.models.masked_autoencoder import MaskedDecoder, MaskedEncoder, patch_grid
+from remnant.models.masked_network import Encoded, MaskedNetwork
 from remnant.models.vit import Block, initialize
 
 
-class BilateralMAE(nn.Module):
+class BilateralMAE(MaskedNetwork):
     """The network of [bimae]; its defaults are the paper's.
 
     Args:
@@ -75,10 +71,19 @@ class BilateralMAE(nn.Module):
         )
         initialize(self, generator)
 
-    def visible_ids(self, noise: Tensor, mask_ratio: float) -> Tensor:
-        """Ascending ids [B, V] of the patches that uniform `noise` [B, F] leaves visible."""
-        assert noise.shape[1] == self.num_patches, "noise needs one number per patch"
-        return choose_visible(noise, mask_ratio)
+    def encode(self, views: Tensor, visible_ids: Tensor | None) -> Encoded:
+        """Both branches: tokens [B, V+1, D] each."""
+        first = self.encode_first(views, visible_ids)
+        detail = self.detail(first) if self.has_detail_branch else None
+        return Encoded(self.encode_rest(first), detail, visible_ids)
+
+    def pool(self, encoded: Encoded) -> Tensor:
+        """z [B, D]."""
+        return self.fuse(encoded.main, encoded.detail)
+
+    def draw(self, encoded: Encoded) -> Tensor:
+        """x' [B, C, H, W], by the main branch."""
+        return self.decode(encoded.main, encoded.visible_ids)  # [bimae] E3
 
     def encode_first(self, views: Tensor, visible_ids: Tensor | None) -> Tensor:
         """f = F[:1](mask(x, r)) [B, V+1, D], the class token first; None shows every patch."""
@@ -101,10 +106,6 @@ class BilateralMAE(nn.Module):
         tokens = torch.cat([main, detail], dim=1)  # [B, 2(V+1), D]
         # Only the main class token, the first, is computed: nothing else of the block is used.
         return self.fusion_norm(self.fusion(tokens, num_queries=1)[:, 0])  # [bimae] E2
-
-    def classify(self, features: Tensor) -> Tensor:
-        """G(z): [B, D] -> scores [B, K]."""
-        return self.classifier(features)
 
     def decode(self, tokens: Tensor, visible_ids: Tensor | None) -> Tensor:
         """D: tokens of either branch [B, V+1, D] -> views [B, C, H, W]."""
@@ -131,19 +132,6 @@ class BilateralMAE(nn.Module):
             return self.decode(main, visible_ids)  # [bimae] E3
         coarse, fine = self.decode_both(main, self.detail(first), visible_ids)
         return coarse + self.inverse(self.high_pass(fine))  # [bimae] E4, E5
-
-    def features(self, views: Tensor) -> Tensor:
-        """z [B, D] of whole images: one encoder pass, no decoder."""
-        first = self.encode_first(views, None)
-        detail = self.detail(first) if self.has_detail_branch else None
-        return self.fuse(self.encode_rest(first), detail)
-
-    def scores(self, views: Tensor) -> Tensor:
-        """G(z) [B, K] of whole images."""
-        return self.classify(self.features(views))
-
-    def forward(self, views: Tensor) -> Tensor:
-        return self.scores(views)
 
 
 def _detail_branch(width: int) -> nn.Sequential:

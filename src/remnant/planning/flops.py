@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from remnant.methods import Method
 from remnant.phases import Batch
 from remnant.training.arithmetic import FlopCount
 
-_COUNTED_IMAGES = 2
+_COUNTED_IMAGES = 4
 
 
 def count_flops(work: Callable[[], object]) -> int:
@@ -49,8 +50,18 @@ def train_flops(method: Method, image_shape: tuple[int, int, int], num_classes: 
 
 
 def batch_of_noise(size: int, image_shape: tuple[int, int, int], num_classes: int) -> Batch:
-    """A batch of the right shapes, for counting and timing."""
+    """A batch of the right shapes, for counting and timing.
+
+    Single draws are spread evenly, so that a loss which treats a share of its images in another
+    way does so with that share of the batch.
+    """
     chance = torch.Generator().manual_seed(0)
+
+    def draw(_: str, *shape: int) -> Tensor:
+        if not shape:
+            return (torch.arange(size) + 0.5) / size
+        return torch.rand(size, *shape, generator=chance)
+
     return Batch(
         views=torch.randn(size, *_channels_first(image_shape), generator=chance),
         labels=torch.arange(size) % num_classes,
@@ -59,7 +70,7 @@ def batch_of_noise(size: int, image_shape: tuple[int, int, int], num_classes: in
         ids=torch.arange(size),
         step=0,
         num_steps=1,
-        draw=lambda _, *shape: torch.rand(size, *shape, generator=chance),
+        draw=draw,
     )
 
 

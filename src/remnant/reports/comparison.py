@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from matplotlib.axes import Axes
-
 from remnant.files import write_text
 from remnant.reports.charts.byte_charts import all_kept_bytes, kept_chart, memory_chart
-from remnant.reports.charts.canvas import MARKERS, SERIES, put_legend_above, render
-from remnant.reports.charts.run_charts import marker_spacing, set_accuracy_axes
+from remnant.reports.charts.canvas import on_white
+from remnant.reports.charts.system_charts import curves_chart
 from remnant.reports.embed import inline_svg
 from remnant.reports.groups import (
     RunGroup,
@@ -42,7 +39,7 @@ def curves_picture(folders: Sequence[Path]) -> str:
     Raises:
         InputError: A folder holds no run, or no run is finished.
     """
-    return _on_white(_curves_svg(read_groups(folders)[0]))
+    return on_white(curves_chart(read_groups(folders)[0]))
 
 
 def kept_picture(folders: Sequence[Path]) -> str:
@@ -51,12 +48,7 @@ def kept_picture(folders: Sequence[Path]) -> str:
     Raises:
         InputError: A folder holds no run, or no run is finished.
     """
-    return _on_white(kept_chart(read_groups(folders)[0]))
-
-
-def _on_white(svg: str) -> str:
-    svg = svg.replace("currentColor", "#1c2126")
-    return svg.replace("<svg ", '<svg style="background: #ffffff" ', 1)
+    return on_white(kept_chart(read_groups(folders)[0]))
 
 
 def _comparison_page(groups: Sequence[RunGroup], unfinished: Sequence[RunFolder]) -> str:
@@ -86,7 +78,9 @@ def _comparison_pictures(groups: Sequence[RunGroup]) -> list[Picture]:
             caption = "On all classes seen so far, after each task."
             if any(len(group.runs) > 1 for group in members):
                 caption += " Lines are means, bands one standard deviation over runs."
-            pictures.append(_drawn(f"curves-{len(pictures)}", title, caption, _curves_svg(members)))
+            pictures.append(
+                _drawn(f"curves-{len(pictures)}", title, caption, curves_chart(members))
+            )
         if len(members) > 1 and any(group.first.counted_ledger for group in members):
             title, caption = f"Accuracy for bytes: {dataset}", "Higher and further left is better."
             pictures.append(_drawn(f"bytes-{len(pictures)}", title, caption, memory_chart(members)))
@@ -100,28 +94,3 @@ def _comparison_pictures(groups: Sequence[RunGroup]) -> list[Picture]:
 def _drawn(name: str, title: str, caption: str, svg: str) -> Picture:
     markup = inline_svg(svg.encode(), name, f"{title}. {caption}")
     return Picture(name, title, caption, svg=markup)
-
-
-def _curves_svg(groups: Sequence[RunGroup]) -> str:
-    """Accuracy after each task, one line per group, with a band of one deviation."""
-    return render(lambda axes: _draw_curves(axes, groups), _height(groups))
-
-
-def _height(groups: Sequence[RunGroup]) -> float:
-    return 3.0 + 0.19 * len(groups)  # the legend has a line per group
-
-
-def _draw_curves(axes: Axes, groups: Sequence[RunGroup]) -> None:
-    for index, group in enumerate(groups):
-        seen, spreads = group.curve()
-        color, marker = SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
-        means = np.array([spread.mean for spread in spreads])
-        style = "-" if index < len(SERIES) else "--"
-        axes.plot(seen, means, style, color=color, marker=marker, label=group.label,
-                  markevery=marker_spacing(seen))  # fmt: skip
-        if len(group.runs) > 1:
-            deviations = np.array([spread.deviation or 0.0 for spread in spreads])
-            band = means - deviations, means + deviations
-            axes.fill_between(seen, *band, color=color, alpha=0.2, linewidth=0)
-    set_accuracy_axes(axes, sorted({count for group in groups for count in group.curve()[0]}))
-    put_legend_above(axes, columns=1)

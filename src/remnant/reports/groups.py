@@ -42,13 +42,13 @@ class RunGroup:
     def spread(self, value: Callable[[RunFolder], float | None]) -> Spread | None:
         """Over the runs that have the value; None where none has."""
         values = [number for run in self.runs if (number := value(run)) is not None]
-        return _spread(values) if values else None
+        return spread_of(values) if values else None
 
     def curve(self) -> tuple[list[int], list[Spread]]:
         """Classes seen and accuracy after each task."""
         length = min(run.num_done_tasks for run in self.runs)
         columns = zip(*(run.result.accuracies[:length] for run in self.runs), strict=True)
-        return self.first.classes_seen[:length], [_spread(column) for column in columns]
+        return self.first.classes_seen[:length], [spread_of(column) for column in columns]
 
     @property
     def has_twins(self) -> bool:
@@ -155,7 +155,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _spread(values: Sequence[float]) -> Spread:
+def spread_of(values: Sequence[float]) -> Spread:
+    """Of at least one number."""
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return Spread(float(np.mean(values)), deviation, len(values))
 

@@ -36,6 +36,13 @@ def seconds_text(seconds: float) -> str:
     return f"{hours:,} h {minutes} min"
 
 
+def hours_text(hours: float) -> str:
+    """A forecast: `12 min`, `3.4 h`, `120 h`."""
+    if hours < 1:
+        return f"{max(1, round(60 * hours))} min" if hours >= 1 / 60 else "< 1 min"
+    return f"{hours:.1f} h" if hours < 100 else f"{hours:,.0f} h"
+
+
 def decibels_text(value: float | None) -> str:
     """A PSNR without its unit; None is no error at all."""
     return "exact" if value is None else f"{value:.1f}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from remnant import metrics
 from remnant.data.stream import TaskStream
@@ -13,12 +14,14 @@ from remnant.images import ImageSet, Task
 from remnant.methods import Draws, Method, replayed_memory
 from remnant.phases import Reader
 from remnant.reports import draw_gallery
+from remnant.runs.drawings import Drawings, drawn_tasks
 from remnant.runs.run_folder import Reconstructions
 
 _GALLERY_IMAGES = 12  # per class
 _GALLERY_CLASSES = 30
-_SHOWN_TASKS = 4  # one test image of each is redrawn after every task
 _SCORED_IMAGES = 256  # over which reconstruction scores are averaged
+_SCORED_PER_TASK = 32  # of the figure: those of each task
+_REDRAWN = ("both", "main")  # whole images; the detail branch draws a correction
 
 
 def redraw_tests(
@@ -30,8 +33,7 @@ def redraw_tests(
     tests = stream.seen_tests(task)
     task_of_label = np.array(stream.task_of_label)
     task_of_image = torch.from_numpy(task_of_label[tests.labels.numpy()])
-    spread = np.linspace(0, len(stream) - 1, min(_SHOWN_TASKS, len(stream))).round().astype(int)
-    shown = [int(index) for index in spread if index <= task.index]
+    shown = [index for index in drawn_tasks(len(stream)) if index <= task.index]
     firsts = [int(torch.nonzero(task_of_image == index)[0]) for index in shown]
     images = tests.images.read(torch.tensor(firsts))
     drawn = method.redraw(images, reader)
@@ -41,19 +43,56 @@ def redraw_tests(
     return Reconstructions(pictures, shown, _score(method, reader, tests))
 
 
+def draw_tests(method: Method, reader: Reader, stream: TaskStream, task: Task) -> Drawings | None:
+    """Test images of a few tasks, learned or not, redrawn after one of these tasks; or None.
+
+    The same images with the same patches visible every time.
+    """
+    shown = drawn_tasks(len(stream))
+    if not isinstance(method, Draws) or task.index not in shown:
+        return None
+    some = [_spread(stream.tests_of(index), _SCORED_PER_TASK) for index in shown]
+    count = min(map(len, some))
+    images = torch.cat([one[:count] for one in some])
+    drawn = method.redraw(images, reader)
+    if drawn is None:
+        return None
+    kinds = [name for name in ("visible", *_REDRAWN, "detail") if name in drawn]
+    pictures = {"original": images} | {name: drawn[name] for name in kinds}
+    return Drawings(
+        task.index,
+        {name: array[::count].numpy() for name, array in pictures.items()},
+        shown,
+        {
+            name: _psnr(drawn[name], images).reshape(-1, count).mean(axis=1).tolist()
+            for name in _REDRAWN
+            if name in drawn
+        },
+        count,
+    )
+
+
 def _score(method: Draws, reader: Reader, tests: ImageSet) -> dict[str, dict[str, float]]:
     """Mean PSNR and SSIM of each kind of reconstruction, over test images spread evenly."""
-    count = min(_SCORED_IMAGES, len(tests))
-    images = tests.images.read(torch.linspace(0, len(tests) - 1, count).long())
+    images = _spread(tests, _SCORED_IMAGES)
     drawn = method.redraw(images, reader) or {}
-    original = images.numpy()
     scores = {}
-    for name in ("both", "main"):
+    for name in _REDRAWN:
         if name in drawn:
-            psnr = np.minimum(metrics.psnr(drawn[name].numpy(), original), metrics.NO_ERROR_PSNR)
-            ssim = metrics.ssim(drawn[name].numpy(), original)
+            ssim = metrics.ssim(drawn[name].numpy(), images.numpy())
+            psnr = _psnr(drawn[name], images)
             scores[name] = {"psnr": float(psnr.mean()), "ssim": float(ssim.mean())}
     return scores
+
+
+def _spread(tests: ImageSet, count: int) -> Tensor:
+    """So many images of a set, or all, from its first to its last."""
+    count = min(count, len(tests))
+    return tests.images.read(torch.linspace(0, len(tests) - 1, count).long())
+
+
+def _psnr(drawn: Tensor, images: Tensor) -> np.ndarray:
+    return np.minimum(metrics.psnr(drawn.numpy(), images.numpy()), metrics.NO_ERROR_PSNR)
 
 
 def draw_memory(method: Method, reader: Reader, path: Path) -> None:

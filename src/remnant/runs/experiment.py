@@ -27,8 +27,9 @@ from remnant.methods import Draws, build_method, kept_bytes
 from remnant.phases import RunWatcher, Watcher
 from remnant.planning.flops import predict_flops
 from remnant.reports import write_report
+from remnant.runs.drawings import write_drawings
 from remnant.runs.environment import write_environment
-from remnant.runs.evaluation import draw_memory, redraw_tests
+from remnant.runs.evaluation import draw_memory, draw_tests, redraw_tests
 from remnant.runs.events import Counters, EventLog
 from remnant.runs.run_folder import (
     CHECKPOINTS,
@@ -204,6 +205,8 @@ class Experiment:
         drawn = redraw_tests(self._method, reader, self._stream, task)
         if drawn is not None:
             write_reconstructions(self._folder, task.index, drawn)
+        if (figure := draw_tests(self._method, reader, self._stream, task)) is not None:
+            write_drawings(self._folder, figure)
         labels = tests.labels.numpy()
         write_predictions(self._folder, task.index, top5.numpy(), labels)
         if features is not None:

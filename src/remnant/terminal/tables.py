@@ -13,8 +13,9 @@ from rich.table import Table
 from remnant.reports import terminal_rows
 from remnant.reports.codec_page import FRONT_MEANING
 from remnant.reports.groups import read_groups
+from remnant.reports.result_tables import Table as TextTable
 from remnant.reports.result_tables import comparison_table
-from remnant.reports.units import decibels_text
+from remnant.reports.units import bytes_text, count_text, decibels_text, hours_text
 
 Rows = list[dict[str, Any]]
 _WIDTH_FOR_MEANINGS = 110  # columns; a narrower terminal shows the numbers without explanations
@@ -156,6 +157,32 @@ def sweep_table(folders: Sequence[Path]) -> Table:
         table.add_column(name, justify="left" if name == "Method" else "right")
     for row in compared.rows:
         table.add_row(*(row[compared.headers.index(name)] for name in wanted))
+    return table
+
+
+def text_table(table: TextTable) -> Table:
+    """A table of a report for the terminal: numbers to the right, names never cut."""
+    drawn = Table(box=None, pad_edge=False)
+    for index, header in enumerate(table.headers):
+        is_number = index >= table.first_number
+        drawn.add_column(header, justify="right" if is_number else "left", no_wrap=is_number)
+    for row in table.rows:
+        drawn.add_row(*row)
+    return drawn
+
+
+def forecast_table(forecasts: Sequence[Any], gpu: str, width: int) -> Table:
+    """What `remnant reproduce --dry-run` prints: one line per run."""
+    table = Table("run", "state", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    titles = ["FLOP", "here", gpu.upper()]
+    titles += ["images", "GPU memory"] if width >= _WIDTH_FOR_MEANINGS else []
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
+    for one in forecasts:
+        cells = [count_text(one.flops), hours_text(one.hours), hours_text(one.gpu_hours),
+                 count_text(one.images), bytes_text(one.gpu_bytes)]  # fmt: skip
+        table.add_row(one.run.name, one.state, *cells[: len(titles)])
     return table
 
 

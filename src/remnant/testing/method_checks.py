@@ -13,6 +13,7 @@ import torch
 
 from remnant.memory import KeptTensors, MemoryConfig
 from remnant.methods import Method, MethodConfig
+from remnant.testing.presentation_checks import check_presentation
 from remnant.testing.tiny_stream import SHAPE
 from remnant.testing.trial import InterruptEachPhase, Interrupted, StopAt, Trial, TrialRun
 from remnant.training.network_state import method_state
@@ -235,6 +236,7 @@ CHECKS: tuple[Callable[[Trial], None], ...] = (
     check_kept,
     check_reads,
     check_gradients,
+    check_presentation,
     check_resume,
 )
 

@@ -16,6 +16,7 @@ from remnant.images import ArrayImages, Images, ImageSet, Task
 
 SHAPE = (16, 16, 3)
 MEAN, STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
+PADDING = 1  # pixels of the border of a crop
 PER_CLASS = 16  # images to learn from, and as many to test with
 _NOISE = 24  # of each pixel, up and down, of 255 levels
 

@@ -15,11 +15,19 @@ import torch
 
 from remnant.images import Task
 from remnant.memory import Memory, MemoryConfig
-from remnant.methods import Method, MethodConfig, MethodContext, kept_bytes
+from remnant.methods import Method, MethodConfig, MethodContext, SeesParts, kept_bytes
 from remnant.methods.backbones import BackboneConfig
-from remnant.phases import Phase, Player, StepReport, Watcher
+from remnant.phases import Batch, Phase, Player, StepReport, Terms, Watcher
 from remnant.randomness import derive_seed
-from remnant.testing.tiny_stream import MEAN, SHAPE, STD, Reads, make_set, make_tasks
+from remnant.testing.tiny_stream import (
+    MEAN,
+    PADDING,
+    SHAPE,
+    STD,
+    Reads,
+    make_set,
+    make_tasks,
+)
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
@@ -100,6 +108,18 @@ class Trial:
         return run
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a loss was given at one step of a task after the first."""
+
+    task: int
+    phase: str
+    views: torch.Tensor  # float [B, C, H, W]
+    labels: torch.Tensor
+    is_replay: torch.Tensor
+    patches: torch.Tensor | None  # bool [B, GH, GW]: those that the network saw; None: all
+
+
 @dataclass
 class Notes:
     """What happened in a run."""
@@ -111,6 +131,7 @@ class Notes:
     # By task, phase and parameter: whether a parameter of the phase ever had a gradient
     gradients: dict[tuple[int, str, str], bool] = field(default_factory=lambda: defaultdict(bool))
     strays: set[tuple[int, str, str]] = field(default_factory=set)  # gradients of other parameters
+    shown: list[Shown] = field(default_factory=list)
 
 
 class TrialRun:
@@ -174,7 +195,7 @@ class _NotingTrainer(Trainer):
     """Notes which parameters get a gradient."""
 
     def __init__(self, seed: int, notes: Notes, saved_every: int) -> None:
-        look = Preprocessing(AugmentConfig(train="crop-flip", padding=1), MEAN, STD)
+        look = Preprocessing(AugmentConfig(train="crop-flip", padding=PADDING), MEAN, STD)
         super().__init__(_processes(), look, seed, checkpoint_every_steps=saved_every)
         self._notes = notes
 
@@ -190,10 +211,24 @@ class _NotingTrainer(Trainer):
     ) -> None:
         def noting(player: Player) -> Player:
             note = partial(self._note, method, task, phase, player)
-            return replace(player, on_gradients=note)
+            look = partial(self._watch, method, task, phase, player)
+            return replace(player, on_gradients=note, loss=look)
 
         phase = replace(phase, players=tuple(noting(player) for player in phase.players))
         super().fit(method, task, phase, watchers=watchers, resume_from=resume_from, save=save)
+
+    def _watch(
+        self, method: Method, task: Task, phase: Phase, player: Player, batch: Batch
+    ) -> Terms:
+        """Note what the loss is given, then take it; only `Method.loss` hides patches."""
+        if task.index > 0:
+            hides = isinstance(method, SeesParts) and player.loss == method.loss
+            patches = method.shown_patches(batch) if hides else None
+            shown = Shown(
+                task.index, phase.name, batch.views, batch.labels, batch.is_replay, patches
+            )
+            self._notes.shown.append(shown)
+        return player.loss(batch)
 
     def _note(self, method: Method, task: Task, phase: Phase, player: Player) -> None:
         moving = {id(parameter) for parameter in phase.parameters}

@@ -156,7 +156,7 @@ class PhaseArithmetic:
     def __init__(self, method: nn.Module, task: Task, phase: Phase) -> None:
         self.task = task
         self.phase = phase
-        self._method = method
+        self.method = method
         self._kinds: dict[tuple[int, bool], dict[frozenset[str], StepArithmetic]] = {}
 
     def counted(
@@ -179,7 +179,7 @@ class PhaseArithmetic:
         if known is not None:
             return terms, known
         if flops is None:
-            flops = counted_apart(self._method, self.phase.parameters, move)
+            flops = counted_apart(self.method, self.phase.parameters, move)
         arithmetic.learn(rows, flops)
         return terms, flops
 

@@ -75,7 +75,7 @@ class Feeder:
     ) -> None:
         self._sets = [phase.data] if phase.replay is None else [phase.data, phase.replay]
         self._num_new = len(phase.data)
-        self._twins = phase.twins
+        self._twins, self._twin_ratio = phase.twins, phase.twin_ratio
         self._fixes_new = phase.fixes_new
         labels = torch.cat([part.labels for part in self._sets])
         self.sampler = Sampler(
@@ -143,20 +143,24 @@ class Feeder:
         if self._look.augment.crops_on_read:
             draws = self._draw(step, rows, "crop", 4)
         read = read_rows(self._sets, positions, known, draws, fixed)
-        return self._with_twins(read, positions, draws)
-
-    def _with_twins(self, rows: Rows, positions: Tensor, draws: Tensor | None) -> Rows:
-        """New images that are shown whole, as the memory would give them back."""
         if self._twins is None:
-            return rows
+            return read
         is_twin = positions < self._num_new
+        if self._twin_ratio < 1:
+            is_twin &= self._draw(step, rows, "twin") < self._twin_ratio
+        return self._with_twins(self._twins, read, positions, is_twin, draws)
+
+    def _with_twins(
+        self, twins: ImageSet, rows: Rows, positions: Tensor, is_twin: Tensor, draws: Tensor | None
+    ) -> Rows:
+        """New images that are shown whole, as the memory would give them back."""
         if rows.is_known is not None:
             is_twin &= rows.is_known.flatten(1).all(dim=1)
         if rows.is_fixed is not None:
             is_twin &= ~rows.is_fixed
         places = torch.nonzero(is_twin).flatten()
         twin_draws = None if draws is None else draws[places]
-        rows.images[places] = self._twins.images.read(positions[places], twin_draws)
+        rows.images[places] = twins.images.read(positions[places], twin_draws)
         return rows
 
     def _is_shown_whole(self, step: int, rows: slice) -> Tensor:

@@ -28,7 +28,9 @@ def build_optimizer(
         ]
     options = {"fused": is_fused, "foreach": not is_fused}
     if config.name == "sgd":
-        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, **options)
+        return torch.optim.SGD(
+            groups, config.lr, config.momentum, nesterov=config.nesterov, **options
+        )
     kind = torch.optim.Adam if config.name == "adam" else torch.optim.AdamW
     return kind(groups, lr=config.lr, betas=config.betas, **options)
 

@@ -162,6 +162,7 @@ class Trainer:
                 player.on_gradients()
             optimizer.step()
             if player.after_step is not None:
+                self.processes.average_statistics(work.method)  # before anybody keeps them
                 player.after_step()
             found[_FLOPS] += totals[_FLOPS]
             found[_NEW_IMAGES] = max(found[_NEW_IMAGES], totals[_NEW_IMAGES])

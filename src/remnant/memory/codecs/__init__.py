@@ -19,7 +19,7 @@ from remnant.memory.codecs.downscaled import DownscaledCodec
 from remnant.memory.codecs.jpeg import JpegCodec
 from remnant.memory.codecs.patches import PartialCodec, PatchCodec, PatchesConfig
 from remnant.memory.codecs.raw import RawCodec, RawConfig
-from remnant.memory.codecs.transform import TransformCodec
+from remnant.memory.codecs.transform import TransformCodec, TransformConfig
 from remnant.memory.codecs.webp import WebpCodec
 
 for _codec in (
@@ -44,6 +44,7 @@ __all__ = [
     "PatchesConfig",
     "RawCodec",
     "RawConfig",
+    "TransformConfig",
     "build_codec",
     "partial_choices",
 ]

@@ -60,14 +60,25 @@ _STYLE: dict[Any, Any] = {
 
 def render(draw: Callable[[Axes], None], height_inches: float = 3.0) -> str:
     """The SVG of one chart that `draw` puts on empty axes."""
+    return render_figure(lambda figure: draw(figure.add_subplot()), height_inches)
+
+
+def render_figure(draw: Callable[[Figure], None], height_inches: float) -> str:
+    """The SVG of what `draw` puts on an empty figure."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
         FigureCanvasSVG(figure)
-        draw(figure.add_subplot())
+        draw(figure)
         buffer = io.StringIO()
         # No date and no version: the same run gives the same file.
         figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
     return buffer.getvalue().replace(INK, "currentColor")
+
+
+def on_white(svg: str) -> str:
+    """A chart as a file of its own, with dark ink on white, whatever page it is put on."""
+    svg = svg.replace("currentColor", "#1c2126")
+    return svg.replace("<svg ", '<svg style="background: #ffffff" ', 1)
 
 
 def set_byte_axis(axes: Axes, highest: float) -> None:

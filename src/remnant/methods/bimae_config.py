@@ -1,0 +1,175 @@
+"""The settings of Bilateral MAE, and which of them go together."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from remnant.errors import InputError
+from remnant.images import Shape, count_visible
+from remnant.memory import Memory
+from remnant.methods.backbones import Channels
+from remnant.methods.base import MethodConfig
+from remnant.methods.partial_exemplars import require_patches
+from remnant.models.bilateral import BilateralMAE
+from remnant.models.conv_autoencoder import ConvMAE
+from remnant.models.masked_network import MaskedNetwork
+from remnant.phases import Schedule
+from remnant.settings import Settings
+
+
+class BilateralConfig(Settings):
+    """The network; defaults are the paper's."""
+
+    encoder: Literal["vit", "conv"] = "vit"
+    patch_size: int = Field(default=4, ge=1)
+    # vit
+    width: int = Field(default=384, ge=4, multiple_of=4)
+    depth: int = Field(default=5, ge=1)
+    head_width: int = Field(default=32, ge=1)
+    mlp_width: int = Field(default=1536, ge=1)  # encoder and decoder blocks
+    fusion_mlp_width: int = Field(default=1536, ge=1)
+    cutoff: float = Field(default=0.25, ge=0, lt=0.5)  # of M, in cycles per pixel
+    frequency_per: Literal["image", "patch"] = "image"  # what M transforms as one piece
+    # conv: a patch is a unit of 2 pixels to the power of the number of stages
+    channels: Channels = (48, 160, 192)
+    stem_channels: int = Field(default=24, ge=1)
+
+
+class BiMAEConfig(MethodConfig):
+    """The paper's method; the last group goes beyond it and is off by default."""
+
+    name: Literal["bimae"] = "bimae"
+    network: BilateralConfig = BilateralConfig()
+
+    mask_ratio: float = Field(default=0.75, ge=0, lt=1)  # r
+    coarse_mask_ratio: float = Field(default=0.75, ge=0, lt=1)  # r1
+    fine_mask_ratio: float = Field(default=0.40, ge=0, lt=1)  # r2
+    classify_weight: float = Field(default=0.01, ge=0)
+    reconstruct_weight: float = Field(default=1.0, ge=0)
+    detail_weight: float = Field(default=1.0, ge=0)
+
+    # Ablations of the paper.
+    generate_replay: bool = True  # off: hidden patches of exemplars are filled with a plain colour
+    # "decoder": the decoder learns to redraw, but the encoder gets no gradient from it
+    reconstruction: Literal["on", "decoder", "off"] = "on"
+    has_detail_branch: bool = True
+    detail_domain: Literal["frequency", "spatial"] = "frequency"
+    reuse_main_as_x1: bool = True  # where r = r1
+
+    # Beyond the paper.
+    # "full": whole images are classified whole, and some of them masked beside it, where they learn
+    # what the network said of the whole image; exemplars known in part keep their label.
+    view: Literal["masked", "full"] = "masked"
+    side_ratio: float = Field(default=0.0, ge=0, le=1)  # of whole images that are also seen masked
+    side_weight: float = Field(default=1.0, ge=0)
+    exact_view_ratio: float = Field(default=0.0, ge=0, le=1)  # exemplars by stored patches alone
+    # "symmetric": new images look in training as exemplars do, cropped, coded and completed as
+    # often, so that no network can tell old classes from new ones by their looks.
+    presentation: Literal["published", "symmetric"] = "published"
+    # How often new images are coded and completed where exemplars are shown whole; "symmetric": 1.
+    codec_view_ratio: float = Field(default=0.0, ge=0, le=1)
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    # With full views the weight is times the share of old classes.
+    distill_weight: float = Field(default=0.0, ge=0)
+    distill_temperature: float = Field(default=2.0, gt=0)
+    average_decay: float = Field(default=0.0, ge=0, lt=1)  # of the mean weights; 0: none are kept
+    align_weights: bool = False
+    balanced_tuning: Schedule | None = None  # of the classifier alone, after each later task
+    refresh_every_epochs: int | None = Field(default=None, ge=1)  # completions by the current net
+    unmasked_ratio: float = Field(default=0.0, ge=0, le=1)  # steps that classify whole images
+    unmasked_placement: Literal["spread", "end"] = "end"
+
+    @property
+    def twin_ratio(self) -> float:
+        """How often a new image is shown as the memory would give it back."""
+        return 1.0 if self.presentation == "symmetric" else self.codec_view_ratio
+
+
+def build_network(config: BiMAEConfig, image_shape: Shape) -> MaskedNetwork:
+    """The network that the settings ask for.
+
+    Raises:
+        InputError: They do not fit the images, or one another.
+    """
+    sizes: dict[str, Any] = config.network.model_dump(exclude={"encoder"})
+    conv = {name: sizes.pop(name) for name in ("channels", "stem_channels")}
+    try:
+        if config.network.encoder == "vit":
+            return BilateralMAE(
+                image_shape=image_shape, has_detail_branch=config.has_detail_branch, **sizes
+            )
+        return ConvMAE(image_shape=image_shape, patch_size=config.network.patch_size, **conv)
+    except ValueError as error:
+        raise InputError(f"method.network: {error}") from None
+
+
+def check_options(config: BiMAEConfig, num_patches: int) -> None:
+    """Raises InputError for settings that contradict one another."""
+    for name in ("mask_ratio", "coarse_mask_ratio", "fine_mask_ratio"):
+        ratio = getattr(config, name)
+        if count_visible(num_patches, ratio) == 0:
+            raise InputError(
+                f"method.{name} must leave at least one of {num_patches} patches "
+                f"visible; got {ratio}. Lower it."
+            )
+    if config.network.encoder == "conv":
+        if config.has_detail_branch:
+            raise InputError(
+                "convolutions have no detail branch. Set method.has_detail_branch=false, or "
+                "method.network.encoder=vit."
+            )
+        if config.view != "full":
+            raise InputError(
+                "convolutions keep other batch statistics for masked images than for whole ones, "
+                "which tests show. Set method.view=full, or method.network.encoder=vit."
+            )
+    if config.view == "full":
+        _check_full_view(config)
+    elif config.side_ratio > 0:
+        raise InputError("method.side_ratio is about method.view=full. Set that, or leave it out.")
+    if config.average_decay > 0 and config.refresh_every_epochs is not None:
+        raise InputError(
+            "a mean of weights is kept over a whole task, which method.refresh_every_epochs cuts. "
+            "Leave one of them out."
+        )
+
+
+def _check_full_view(config: BiMAEConfig) -> None:
+    if config.unmasked_ratio > 0:
+        raise InputError(
+            "with method.view=full every step shows whole images. Leave method.unmasked_ratio out."
+        )
+    if config.reconstruction != "off" and config.side_ratio == 0:
+        raise InputError(
+            "with method.view=full only the images that are also seen masked are redrawn. Set "
+            "method.side_ratio above 0, or method.reconstruction=off."
+        )
+
+
+def check_memory(config: BiMAEConfig, memory: Memory | None) -> None:
+    """Raises InputError for a memory that the settings cannot use."""
+    shows_stored_alone = config.exact_view_ratio > 0 or not config.generate_replay
+    is_partial = memory is not None and memory.codec.is_partial
+    if not is_partial and not shows_stored_alone:
+        return
+    needy = "method.exact_view_ratio and method.generate_replay are"
+    codec = require_patches(memory, config.network.patch_size, needy)
+    shows_whole = config.unmasked_ratio > 0 or config.balanced_tuning is not None
+    if not config.generate_replay and shows_whole:
+        raise InputError(
+            "without completions no exemplar can be shown whole. Set method.generate_replay to "
+            "true, or method.unmasked_ratio to 0 and method.balanced_tuning to none."
+        )
+    needs_completions = config.generate_replay and (config.exact_view_ratio < 1 or shows_whole)
+    if needs_completions and config.reconstruction == "off":
+        raise InputError(
+            "completing exemplars needs a decoder that learns. Set method.reconstruction to on "
+            "or decoder, or memory.codec to raw."
+        )
+    if shows_stored_alone and codec.config.mask_ratio > config.mask_ratio:
+        raise InputError(
+            "an exact view shows what was stored, so memory.codec.mask_ratio must not exceed "
+            f"method.mask_ratio; got {codec.config.mask_ratio} and {config.mask_ratio}."
+        )

@@ -1,0 +1,131 @@
+"""What a masked network learns by redrawing images, and how it completes and shows them.
+
+[bimae] Zhai et al., ICCV 2023. Equations E3 to E8 in docs/methods/bimae.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from remnant.images import ArrayImages, ImageSet, patches_to_pixels
+from remnant.losses import detail_loss, reconstruction_loss
+from remnant.methods.bimae_config import BiMAEConfig
+from remnant.models.bilateral import BilateralMAE
+from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
+from remnant.models.masked_network import Encoded, MaskedNetwork
+from remnant.phases import Reader, Terms
+
+_COMPLETED_AT_ONCE = 256
+
+
+def redrawing_terms(
+    network: MaskedNetwork, config: BiMAEConfig, views: Tensor, encoded: Encoded, noise: Tensor
+) -> Terms:
+    """Reconstruction and detail loss of images [B, C, H, W]; `noise` [B, 2, F] hides patches."""
+    if config.reconstruction == "decoder":
+        encoded = encoded.detach()
+    if encoded.detail is None:
+        drawn = network.draw(encoded)  # [bimae] E3
+        return {"reconstruct": config.reconstruct_weight * reconstruction_loss(drawn, views)}
+    assert isinstance(network, BilateralMAE), "no other network has a detail branch"
+    assert encoded.visible_ids is not None, "images are redrawn from some of their patches"
+    coarse, fine = network.decode_both(encoded.main, encoded.detail, encoded.visible_ids)
+    spectrum = network.high_pass(fine)
+    drawn = coarse + network.inverse(spectrum)  # [bimae] E4, E5
+    residual = _residual(network, config, views, coarse.detach(), noise)
+    if config.detail_domain == "frequency":
+        difference = detail_loss(spectrum, network.high_pass(residual))  # [bimae] E7
+    else:
+        # Chosen: M is left out of the loss; the completion keeps it (E4).
+        difference = detail_loss(fine, residual)
+    return {
+        "reconstruct": config.reconstruct_weight * reconstruction_loss(drawn, views),
+        "detail": config.detail_weight * difference,
+    }
+
+
+@torch.no_grad()
+def _residual(
+    network: BilateralMAE, config: BiMAEConfig, views: Tensor, coarse: Tensor, noise: Tensor
+) -> Tensor:
+    """x2 - x1, what seeing more patches adds to the main reconstruction."""
+    fine = _redraw(network, views, noise[:, 0], config.fine_mask_ratio)  # [bimae] E6
+    if config.reuse_main_as_x1 and config.mask_ratio == config.coarse_mask_ratio:
+        return fine - coarse
+    return fine - _redraw(network, views, noise[:, 1], config.coarse_mask_ratio)
+
+
+def _redraw(network: BilateralMAE, views: Tensor, noise: Tensor, mask_ratio: float) -> Tensor:
+    visible_ids = network.visible_ids(noise, mask_ratio)
+    first = network.encode_first(views, visible_ids)
+    return network.decode(network.encode_rest(first), visible_ids)
+
+
+# ------------------------------------------------------------------------------------ completions
+
+
+def complete_set(network: MaskedNetwork, stored: ImageSet, reader: Reader) -> ImageSet:
+    """Exemplars known in part, completed; which patches were stored is still told."""
+    assert stored.is_known is not None, "whole exemplars need no completion"
+    completed = [
+        complete_images(network, stored.images.read(rows), stored.is_known[rows], reader)
+        for rows in torch.arange(len(stored)).split(_COMPLETED_AT_ONCE)
+    ]
+    return replace(stored, images=ArrayImages(torch.cat(completed)))
+
+
+@torch.no_grad()
+def complete_images(
+    network: MaskedNetwork, images: Tensor, known: Tensor, reader: Reader
+) -> Tensor:
+    """Images uint8 [n, H, W, C] with the patches that are not `known` [n, GH, GW] drawn by E5."""
+    visible_ids = visible_ids_of(~known.flatten(1))
+    views = reader.views(images)
+    completed = reader.to_images(network.complete(views, visible_ids.to(views.device)))
+    height, width = images.shape[1:3]
+    is_stored = patches_to_pixels(known, (height, width))
+    return torch.where(is_stored[..., None], images, completed)
+
+
+# --------------------------------------------------------------------------------------- pictures
+
+
+@torch.no_grad()
+def draw_pictures(
+    network: MaskedNetwork, config: BiMAEConfig, images: Tensor, reader: Reader
+) -> dict[str, Tensor]:
+    """See `Draws.redraw`; the patches seen are the same after every task."""
+    views, rng = reader.views(images), reader.generator("pictures")
+    noise = torch.rand(len(images), 3, network.num_patches, generator=rng).to(views.device)
+    visible_ids = network.visible_ids(noise[:, 0], config.mask_ratio)
+    encoded = network.encode(views, visible_ids)
+    coarse = network.draw(encoded)
+    hidden = _hide(images, visible_ids, config.network.patch_size, network.num_patches)
+    if encoded.detail is None:
+        return {"visible": hidden, "main": reader.to_images(coarse)}
+    assert isinstance(network, BilateralMAE), "no other network has a detail branch"
+    detail = network.inverse(network.high_pass(network.decode(encoded.detail, visible_ids)))
+    seen_less = coarse
+    if config.coarse_mask_ratio != config.mask_ratio:
+        seen_less = _redraw(network, views, noise[:, 2], config.coarse_mask_ratio)
+    seen_more = _redraw(network, views, noise[:, 1], config.fine_mask_ratio)
+    drawn = {
+        "both": coarse + detail,
+        "main": coarse,
+        "detail": detail,
+        "coarse": seen_less,
+        "fine": seen_more,
+        "difference": seen_more - seen_less,
+        "high": network.inverse(network.high_pass(seen_more - seen_less)),
+    }
+    return {"visible": hidden} | {name: reader.to_images(x) for name, x in drawn.items()}
+
+
+def _hide(images: Tensor, visible_ids: Tensor, patch_size: int, num_patches: int) -> Tensor:
+    """Images with their hidden patches in grey."""
+    height, width = images.shape[1:3]
+    hidden = is_hidden(visible_ids.cpu(), num_patches).unflatten(1, (height // patch_size, -1))
+    return images.masked_fill(patches_to_pixels(hidden, (height, width))[..., None], 128)

@@ -1,0 +1,27 @@
+"""Table 8 of the paper: DyTox with 20 images and with 80 quarters of images."""
+
+from remnant.studies.columns import in_tasks, mini_bimae, smoke
+from remnant.studies.study import LAST, Claim, Row, Study
+
+STUDY = Study(
+    name="buffer",
+    title="Effective size of the memory",
+    source="Table 8",
+    question="Does the gain come from the number of exemplars alone?",
+    rows=(
+        Row("dytox", "DyTox, 20 images", "dytox"),
+        Row("dytox-masked", "DyTox, 80 quarters", "dytox-masked"),
+        Row("full", "Bilateral MAE, 80 quarters", "bimae-full", paper="bimae"),
+    ),
+    columns={
+        "smoke": smoke("cifar100-10"),
+        "mini": mini_bimae(),
+        "lite": in_tasks("cifar100-lite", (10,), "cifar100"),
+        "paper": in_tasks("cifar100", (10,)),
+    },
+    claims=(
+        Claim("80 quarters serve DyTox better than 20 images", "dytox-masked", "dytox"),
+        Claim("Bilateral MAE makes more of the same quarters", "full", "dytox-masked"),
+    ),
+    metrics=(LAST,),
+)

@@ -1,0 +1,37 @@
+"""Table 1 of the paper: eight systems on CIFAR-100 in 10, 20 and 50 tasks."""
+
+from remnant.studies.columns import in_tasks, mini, smoke
+from remnant.studies.study import FORGETTING, Claim, Row, Study
+
+ROWS = (
+    Row("icarl", "iCaRL", "icarl"),
+    Row("ucir", "UCIR", "ucir"),
+    Row("bic", "BiC", "bic"),
+    Row("podnet", "PODNet", "podnet"),
+    Row("expandable", "DER w/o P", "expandable"),
+    Row("expandable-pruned", "DER", "expandable-pruned"),
+    Row("dytox", "DyTox", "dytox"),
+    Row("bimae", "Bilateral MAE", "bimae-full", paper="bimae", against="dytox"),
+)
+
+STUDY = Study(
+    name="cifar100",
+    title="CIFAR-100 in 10, 20 and 50 tasks",
+    source="Table 1 and its figure",
+    question="Is Bilateral MAE ahead of the methods of its day at equal bytes of memory?",
+    rows=(*ROWS, Row("er", "ER", "er"), Row("best", "Bilateral MAE, best options", "bimae")),
+    columns={
+        "smoke": smoke("cifar100-10"),
+        "mini": mini("cifar100", "cifar100-10"),
+        "lite": in_tasks("cifar100-lite", (10, 20, 50), "cifar100"),
+        "paper": in_tasks("cifar100", (10, 20, 50)),
+    },
+    claims=(
+        Claim("ends above DyTox", "bimae", "dytox"),
+        Claim("ends above DER, whose network grows", "bimae", "expandable"),
+        Claim("ends above iCaRL", "bimae", "icarl"),
+        Claim("forgets less than every other method", "bimae", "", FORGETTING),
+    ),
+    figures=("curves",),
+    note="The paper does not have the rows ER and best options.",
+)

@@ -1,0 +1,219 @@
+"""What the runs of a study show: cells of its table, differences with intervals, and verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from scipy.special import stdtrit
+
+from remnant.data import DATASETS, DataConfig, describe_dataset
+from remnant.recipes import PRESETS, Published
+from remnant.reports.groups import Spread, spread_of
+from remnant.runs.run_folder import RunFolder, read_run
+from remnant.studies.study import Claim, Column, Metric, Row, Study, StudyScale
+from remnant.studies.study_runs import StudyRun
+
+Verdict = Literal["agrees", "opposite", "undecided", "not run"]
+PAPER = "[bimae]"  # whose printed numbers a study is about
+_NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row under a column: its finished runs, and what was printed."""
+
+    row: Row
+    column: Column
+    runs: dict[int, RunFolder]  # by seed
+    published: tuple[Published, ...]
+
+    def value(self, metric: Metric, seed: int) -> float | None:
+        return metric.measured(self.runs[seed].result)
+
+    def measured(self, metric: Metric) -> Spread | None:
+        values = [self.value(metric, seed) for seed in self.runs]
+        known = [value for value in values if value is not None]
+        return spread_of(known) if known else None
+
+    def printed(self, metric: Metric) -> float | None:
+        rows = (row for row in self.published if row.top == metric.top)
+        return next((value for row in rows if (value := metric.printed(row)) is not None), None)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """By how much one cell is ahead of another, over the seeds that both have."""
+
+    mean: float
+    margin: float | None  # half of the 95 % interval; None: unknown
+    count: int
+    is_over_images: bool  # one run each: the interval covers the choice of test images alone
+
+    @property
+    def low(self) -> float:
+        return self.mean - (math.inf if self.margin is None else self.margin)
+
+    @property
+    def high(self) -> float:
+        return self.mean + (math.inf if self.margin is None else self.margin)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim under one column."""
+
+    claim: Claim
+    column: Column
+    rival: str  # label of the row it is compared with
+    printed: float | None  # difference
+    measured: Difference | None
+    verdict: Verdict
+
+
+class Evidence:
+    """The table of a study as far as its runs go."""
+
+    def __init__(self, study: Study, scale: StudyScale, runs: Sequence[StudyRun], folder: Path):
+        self.study = study
+        self.scale = scale
+        used_columns = {run.column for run in runs}
+        used_rows = {run.row for run in runs} | {row.name for row in study.rows if not row.preset}
+        self.rows = tuple(row for row in study.rows if row.name in used_rows)
+        self.columns = tuple(
+            column for column in study.columns_at(scale) if column.name in used_columns
+        )
+        self.unfinished = [run.name for run in runs if not run.is_done(folder)]
+        done = [run for run in runs if run.name not in self.unfinished]
+        self._folders = {(run.row, run.column, run.seed): folder / run.name for run in done}
+        self.cells = {
+            (row.name, column.name): self._cell(row, column)
+            for row in self.rows
+            for column in self.columns
+        }
+
+    def _cell(self, row: Row, column: Column) -> Cell:
+        runs = {
+            seed: read_run(path)
+            for (of_row, of_column, seed), path in self._folders.items()
+            if (of_row, of_column) == (row.name, column.name)
+        }
+        return Cell(row, column, runs, _published(row, column))
+
+    @property
+    def runs(self) -> list[RunFolder]:
+        """All finished runs, each once, in the order of the table."""
+        found = {run.path: run for cell in self.cells.values() for run in cell.runs.values()}
+        return list(found.values())
+
+    def judgements(self) -> list[Judgement]:
+        """Every claim under every column that it is about."""
+        known = {row.name for row in self.rows}
+        return [
+            self._judge(claim, column)
+            for claim in self.study.claims
+            if claim.row in known and (not claim.against or claim.against in known)
+            for column in self.columns
+            if not claim.columns or column.name in claim.columns
+        ]
+
+    def _judge(self, claim: Claim, column: Column) -> Judgement:
+        cell = self.cells[claim.row, column.name]
+        rivals = [
+            self.cells[row.name, column.name]
+            for row in self.rows
+            if row.name != claim.row and claim.against in ("", row.name)
+        ]
+        printed = _printed_difference(cell, rivals, claim.metric)
+        # The best of all others can be told once all others have run.
+        have_run = [rival for rival in rivals if rival.runs or rival.row.preset]
+        rival = _best(have_run, claim.metric)
+        if rival is None or not cell.runs:
+            label = rivals[0].row.label if claim.against else "the best of the others"
+            return Judgement(claim, column, label, printed, None, "not run")
+        measured = difference(cell, rival, claim.metric)
+        verdict = judge(measured, claim.margin) if measured else "not run"
+        return Judgement(claim, column, rival.row.label, printed, measured, verdict)
+
+
+def judge(measured: Difference, margin: float = 0.0) -> Verdict:
+    """What an interval says of the claim that the difference is above `margin`."""
+    if measured.low > margin:
+        return "agrees"
+    return "opposite" if measured.high < margin else "undecided"
+
+
+def difference(cell: Cell, rival: Cell, metric: Metric) -> Difference | None:
+    """By how much `cell` is ahead, paired by seed; None where no seed has run in both."""
+    sign = -1.0 if metric.is_lower_better else 1.0
+    pairs = [
+        (one, other)
+        for seed in cell.runs
+        if seed in rival.runs
+        and (one := cell.value(metric, seed)) is not None
+        and (other := rival.value(metric, seed)) is not None
+    ]
+    if not pairs:
+        return None
+    gaps = [sign * (one - other) for one, other in pairs]
+    mean, count = float(np.mean(gaps)), len(gaps)
+    if count > 1:
+        deviation = float(np.std(gaps, ddof=1))
+        margin = float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count)
+        return Difference(mean, margin, count, False)
+    seed = next(seed for seed in cell.runs if seed in rival.runs)
+    return Difference(mean, _image_margin(cell.runs[seed], pairs[0], metric), 1, True)
+
+
+def _image_margin(run: RunFolder, pair: tuple[float, float], metric: Metric) -> float | None:
+    """Half of the interval that comes from the number of test images, for one run each."""
+    images = _num_test_images(run)
+    if not metric.is_accuracy or not images:
+        return None
+    shares = [min(max(value / 100, 0.0), 1.0) for value in pair]
+    variance = sum(max(share * (1 - share), 1 / images) for share in shares) / images
+    return 100 * _NORMAL_95 * math.sqrt(variance)
+
+
+def _num_test_images(run: RunFolder) -> int:
+    """Of all classes; 0 where nothing tells."""
+    predicted = run.predictions()
+    if predicted is not None:
+        return len(predicted[1])
+    data = DataConfig.parse(run.config["data"])
+    if DATASETS[data.dataset].needs_path:
+        return 0
+    return describe_dataset(data).test_per_class * sum(run.result.task_sizes)
+
+
+def _best(cells: Sequence[Cell], metric: Metric) -> Cell | None:
+    """The best of some cells by its mean; None while one of them has not run."""
+    spreads = [(cell, cell.measured(metric)) for cell in cells]
+    if not spreads or any(spread is None for _, spread in spreads):
+        return None
+    sign = -1.0 if metric.is_lower_better else 1.0
+    return max(spreads, key=lambda pair: sign * pair[1].mean)[0]  # pyright: ignore
+
+
+def _printed_difference(cell: Cell, rivals: Sequence[Cell], metric: Metric) -> float | None:
+    sign = -1.0 if metric.is_lower_better else 1.0
+    own = cell.printed(metric)
+    others = [value for rival in rivals if (value := rival.printed(metric)) is not None]
+    return None if own is None or not others else min(sign * (own - other) for other in others)
+
+
+def _published(row: Row, column: Column) -> tuple[Published, ...]:
+    """What the paper prints for a row, taken from its preset at the paper's scale."""
+    if not column.printed:
+        return ()
+    preset = row.paper or row.preset
+    known = row.printed
+    if known is None:
+        known = PRESETS[preset].published if preset in PRESETS else ()
+    return tuple(
+        one for one in known if one.protocol == column.printed and one.source.startswith(PAPER)
+    )

@@ -1,0 +1,133 @@
+"""A study: systems in rows, settings in columns, what was printed, and what is claimed of them.
+
+A study is data: one file beside this one. How it is carried out stands in `study_runs`, what its
+runs show in `evidence`, how that looks in `study_page`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from remnant.errors import InputError, nearest
+from remnant.recipes import Published
+from remnant.runs.run_folder import RunResult
+
+StudyScale = Literal["smoke", "mini", "lite", "paper"]
+Equal = Literal["steps", "flops", "seconds"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a run, and the same number as somebody printed it."""
+
+    name: str
+    title: str
+    measured: Callable[[RunResult], float | None]
+    printed: Callable[[Published], float | None] = lambda _: None
+    is_lower_better: bool = False
+    top: int = 1  # 5: what is printed under top-5 accuracy
+    is_accuracy: bool = True  # a share of test images, in percent
+
+
+AVG = Metric("avg", "Avg", lambda result: result.average_accuracy, lambda row: row.avg)
+LAST = Metric("last", "Last", lambda result: result.last_accuracy, lambda row: row.last)
+FORGETTING = Metric(
+    "forgetting", "F", lambda result: result.forgetting, lambda row: row.forgetting, True
+)
+NEWEST = Metric("newest", "Newest", lambda result: result.newest_accuracy)
+TOP5_AVG = Metric("top5-avg", "Top-5 Avg", lambda it: it.top5_average, lambda row: row.avg, top=5)
+TOP5_LAST = Metric("top5-last", "Top-5 Last", lambda it: it.top5_last, lambda row: row.last, top=5)
+MILLIONS = Metric(
+    "parameters",
+    "Parameters (M)",
+    lambda result: None if result.parameters is None else result.parameters / 1e6,
+    lambda row: row.parameters,
+    is_lower_better=True,
+    is_accuracy=False,
+)
+DENSITY = Metric("density", "π", lambda result: (result.density or {}).get("pi"), is_accuracy=False)
+METRICS = {
+    metric.name: metric
+    for metric in (AVG, LAST, FORGETTING, NEWEST, TOP5_AVG, TOP5_LAST, MILLIONS, DENSITY)
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A system: a preset, and what is changed of it."""
+
+    name: str  # in --rows and in names of folders
+    label: str  # on the page
+    preset: str  # "": not in remnant; printed numbers stand alone
+    paper: str = ""  # the preset at the paper's scale, where that is another
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    printed: tuple[Published, ...] | None = None  # None: those of the preset
+    against: str = ""  # the row whose difference stands beside this one; "": the row above
+
+    def preset_at(self, scale: StudyScale) -> str:
+        return self.paper if scale == "paper" and self.paper else self.preset
+
+
+@dataclass(frozen=True)
+class Column:
+    """A setting under which every row runs."""
+
+    name: str  # in --columns and in names of folders
+    title: str
+    protocol: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    printed: str = ""  # the protocol whose printed numbers stand beside; "": none
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That a row is ahead of another by more than `margin` points of a metric."""
+
+    text: str
+    row: str
+    against: str  # "": the best of all others
+    metric: Metric = LAST
+    margin: float = 0.0  # below 0: is behind by less than so much
+    columns: tuple[str, ...] = ()  # of its printed numbers and its runs; (): all
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table or a figure as something that runs."""
+
+    name: str
+    title: str
+    source: str  # "Table 1 of the paper"; "": ours
+    question: str
+    rows: tuple[Row, ...]
+    columns: Mapping[StudyScale, tuple[Column, ...]]
+    claims: tuple[Claim, ...] = ()
+    metrics: tuple[Metric, ...] = (AVG, LAST, FORGETTING)
+    figures: tuple[str, ...] = ()  # names of `study_figures.FIGURES`
+    equal: Equal = "steps"  # what every row has as much of, unless asked for otherwise
+    # Seed n takes order n modulo their number; (): the order of the protocol.
+    orders: tuple[str, ...] = ()
+    note: str = ""
+
+    def row(self, name: str) -> Row:
+        return _find(name, {row.name: row for row in self.rows}, f"{self.name} has no row")
+
+    def columns_at(self, scale: StudyScale) -> tuple[Column, ...]:
+        """Raises InputError where the study has no such scale."""
+        if scale not in self.columns:
+            raise InputError(f"{self.name} has no scale {scale}; it has {', '.join(self.columns)}.")
+        return self.columns[scale]
+
+    def column(self, scale: StudyScale, name: str) -> Column:
+        known = {column.name: column for column in self.columns_at(scale)}
+        return _find(name, known, f"{self.name} has no column at scale {scale}")
+
+
+def _find(name: str, known: Mapping[str, Any], problem: str) -> Any:
+    if name not in known:
+        raise InputError(
+            f"{problem} named {name!r}; it has {', '.join(known)}.{nearest(name, known)}"
+        )
+    return known[name]

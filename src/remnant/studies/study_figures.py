@@ -1,0 +1,127 @@
+"""The figures of a study, drawn from its run folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from remnant.errors import InputError
+from remnant.reports.charts.canvas import MARKERS, SERIES, render
+from remnant.reports.charts.system_charts import curves_chart, density_chart, has_density
+from remnant.reports.groups import RunGroup
+from remnant.reports.sheets.paper_sheets import (
+    detail_figure,
+    reconstructions_caption,
+    reconstructions_figure,
+)
+from remnant.studies.evidence import Evidence
+from remnant.studies.study import LAST, Column, Metric
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture with its words: a drawing (SVG) or a sheet of images (PNG)."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str | None = None
+    png: bytes | None = None
+
+
+def draw_figures(evidence: Evidence) -> list[Figure]:
+    """All figures that the finished runs allow."""
+    drawn = []
+    for name in evidence.study.figures:
+        for column in evidence.columns:
+            groups = groups_of(evidence, column)
+            if groups:
+                drawn += FIGURES[name](evidence, column, groups)
+    return drawn
+
+
+def groups_of(evidence: Evidence, column: Column) -> list[RunGroup]:
+    """The runs of each row under a column."""
+    cells = [evidence.cells[row.name, column.name] for row in evidence.rows]
+    return [RunGroup(cell.row.label, tuple(cell.runs.values())) for cell in cells if cell.runs]
+
+
+def _curves(evidence: Evidence, column: Column, groups: list[RunGroup]) -> list[Figure]:
+    if all(len(group.curve()[0]) < 2 for group in groups):
+        return []
+    caption = "On all classes seen so far, after each task."
+    if any(len(group.runs) > 1 for group in groups):
+        caption += " Lines are means, bands one standard deviation over seeds."
+    # At other scales printed ends would stand beside curves of another experiment.
+    printed = {
+        row.label: value
+        for row in evidence.rows
+        if evidence.scale == "paper"
+        and (value := evidence.cells[row.name, column.name].printed(LAST)) is not None
+    }
+    title = f"Accuracy over the stream, {column.title}"
+    return [Figure(f"curves-{column.name}", title, caption, curves_chart(groups, printed))]
+
+
+def _series(evidence: Evidence, column: Column, groups: list[RunGroup]) -> list[Figure]:
+    """Two numbers of every row, as lines over the rows."""
+    metrics = [metric for metric in evidence.study.metrics if metric.is_accuracy][:2]
+
+    def draw(axes: Axes) -> None:
+        for index, metric in enumerate(metrics):
+            values = [_mean(group, metric) for group in groups]
+            color, marker = SERIES[index], MARKERS[index]
+            axes.plot(values, color=color, marker=marker, label=metric.title)
+        axes.set_xticks(range(len(groups)), [group.label for group in groups])
+        axes.set_ylabel("accuracy (%)")
+        axes.legend(frameon=False)
+
+    title = f"{evidence.study.title}, {column.title}"
+    return [Figure(f"series-{column.name}", title, "In percent.", render(draw, 3.0))]
+
+
+def _mean(group: RunGroup, metric: Metric) -> float:
+    spread = group.spread(lambda run: metric.measured(run.result))
+    return float("nan") if spread is None else spread.mean
+
+
+def _density(_: Evidence, column: Column, groups: list[RunGroup]) -> list[Figure]:
+    if not any(has_density(group) for group in groups):
+        return []
+    title = f"Density of the features, {column.title}"
+    caption = "Left: π, after the last task. Right: the two similarities that it divides."
+    return [Figure(f"density-{column.name}", title, caption, density_chart(groups))]
+
+
+def _reconstructions(_: Evidence, column: Column, groups: list[RunGroup]) -> list[Figure]:
+    folder = groups[0].first.path
+    title = f"Images redrawn as tasks go by, {column.title}"
+    try:
+        caption, png = reconstructions_caption(folder), reconstructions_figure(folder)
+    except (InputError, IndexError):  # folders kept without their pictures
+        return []
+    return [Figure(f"reconstructions-{column.name}", title, caption, png=png)]
+
+
+def _detail_example(_: Evidence, column: Column, groups: list[RunGroup]) -> list[Figure]:
+    title = f"What the detail branch is to draw, {column.title}"
+    caption = (
+        "x1 and x2 are drawn from few and from many patches. Their difference and its high "
+        "frequencies are shown around grey, three times as strong."
+    )
+    try:
+        png = detail_figure(groups[0].first.path)
+    except InputError:
+        return []
+    return [Figure(f"detail-{column.name}", title, caption, png=png)]
+
+
+FIGURES: dict[str, Callable[[Evidence, Column, list[RunGroup]], list[Figure]]] = {
+    "curves": _curves,
+    "series": _series,
+    "density": _density,
+    "reconstructions": _reconstructions,
+    "detail-example": _detail_example,
+}

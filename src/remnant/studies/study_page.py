@@ -1,0 +1,79 @@
+"""The pages of a study: one self-contained HTML file, Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from remnant.files import write_text
+from remnant.reports.embed import inline_svg
+from remnant.reports.page import Picture, render_page
+from remnant.studies.evidence import Evidence
+from remnant.studies.study_figures import Figure, draw_figures
+from remnant.studies.study_folder import CSV, LATEX, MARKDOWN, PAGE, StudyFolder
+from remnant.studies.study_tables import (
+    cost_table,
+    result_table,
+    study_csv,
+    study_latex,
+    study_markdown,
+    verdict_table,
+)
+
+
+def write_pages(folder: StudyFolder) -> Evidence:
+    """Write all pages of a study from its run folders alone."""
+    request = folder.request
+    evidence = Evidence(folder.study, request.scale, folder.runs, folder.runs_path)
+    write_text(folder.path / PAGE, _page(folder, evidence))
+    write_text(folder.path / MARKDOWN, study_markdown(evidence))
+    write_text(folder.path / CSV, study_csv(evidence))
+    write_text(folder.path / LATEX, study_latex(evidence))
+    return evidence
+
+
+def _page(folder: StudyFolder, evidence: Evidence) -> str:
+    judgements = evidence.judgements()
+    pictures = [_picture(figure) for figure in draw_figures(evidence)]
+    return render_page(
+        "study.html.j2",
+        study=folder.study,
+        scale=evidence.scale,
+        equal=folder.request.equal,
+        seeds=folder.request.seeds,
+        command=command_text(folder),
+        tables=[(column, result_table(evidence, column)) for column in evidence.columns],
+        verdicts=verdict_table(judgements) if judgements else None,
+        counts=[
+            (verdict, sum(one.verdict == verdict for one in judgements))
+            for verdict in ("agrees", "opposite", "undecided", "not run")
+        ],
+        pictures=pictures,
+        costs=cost_table(evidence),
+        unfinished=evidence.unfinished,
+        copies=[
+            ("Markdown", study_markdown(evidence)),
+            ("LaTeX", study_latex(evidence)),
+            ("CSV", study_csv(evidence)),
+        ],
+    )
+
+
+def _picture(figure: Figure) -> Picture:
+    words = f"{figure.title}. {figure.caption}"
+    svg = inline_svg(figure.svg.encode(), figure.name, words) if figure.svg else None
+    address = f"data:image/png;base64,{b64encode(figure.png).decode()}" if figure.png else None
+    return Picture(figure.name, figure.title, figure.caption, svg=svg, address=address)
+
+
+def command_text(folder: StudyFolder) -> str:
+    """The command that makes the study again."""
+    request = folder.request
+    parts = [f"remnant reproduce {request.study} --scale {request.scale}"]
+    if request.seeds != [0]:
+        parts.append(f"--seeds {','.join(map(str, request.seeds))}")
+    for option, names in (("--rows", request.rows), ("--columns", request.columns)):
+        if names:
+            parts.append(f"{option} {','.join(names)}")
+    if request.equal != folder.study.equal:
+        parts.append(f"--equal {request.equal}")
+    return " ".join(parts)

@@ -1,0 +1,138 @@
+"""The runs of a study: which configs its rows, columns and seeds stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from remnant.config import RunConfig, load_config, override
+from remnant.errors import InputError
+from remnant.recipes import PROTOCOLS, RECIPES, load_recipe
+from remnant.runs.run_folder import CONFIG, is_finished
+from remnant.studies.study import Column, Row, Study, StudyScale
+
+# What may differ between two runs of the same experiment: where files are, and the machine.
+_OF_THE_MACHINE = {"training": True, "recipe": True, "data": {"root", "workers"}}
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One run of a study: a row under a column with a seed."""
+
+    row: str
+    column: str
+    seed: int
+    name: str  # of its folder, the same in every study that has this run
+    config: RunConfig
+
+    def is_done(self, runs: Path) -> bool:
+        """Whether the folder has this run, finished.
+
+        Raises:
+            InputError: It has another run under this name.
+        """
+        folder = runs / self.name
+        if not (folder / CONFIG).exists():
+            return False
+        if not is_same(load_config(folder / CONFIG), self.config):
+            raise InputError(
+                f"{folder} has a run with other settings than the study's. "
+                "Choose another --out, or move that folder away."
+            )
+        return is_finished(folder)
+
+
+def is_same(one: RunConfig, other: RunConfig) -> bool:
+    """Whether two configs stand for the same run, whatever the machine."""
+    return _essence(one) == _essence(other)
+
+
+def _essence(config: RunConfig) -> dict[str, Any]:
+    return config.model_dump(mode="json", exclude=_OF_THE_MACHINE)  # type: ignore[arg-type]
+
+
+def runs_of(
+    study: Study,
+    scale: StudyScale,
+    seeds: Sequence[int] = (0,),
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> list[StudyRun]:
+    """The runs of a study, or of some of its rows and columns, in the order of its table.
+
+    A row that has no recipe under a column has no run there.
+
+    Raises:
+        InputError: The study has no such scale, row or column.
+    """
+    chosen_rows = [study.row(name) for name in rows] or list(study.rows)
+    chosen_columns = [study.column(scale, name) for name in columns] or study.columns_at(scale)
+    found = []
+    for column in chosen_columns:
+        for row in chosen_rows:
+            config = config_of(row, column, scale)
+            if config is not None:
+                found += _with_seeds(study, row, column, config, seeds)
+    return found
+
+
+def config_of(row: Row, column: Column, scale: StudyScale) -> RunConfig | None:
+    """The config of a cell, but for its seed; None where the row has no recipe there."""
+    name = _recipe_of(row, column, scale)
+    if name not in RECIPES:
+        return None
+    recipe = load_recipe(name)
+    return override(recipe, _settings_of(recipe, {**column.changes, **row.changes}))
+
+
+def _recipe_of(row: Row, column: Column, scale: StudyScale) -> str:
+    protocol = PROTOCOLS[column.protocol]
+    return f"{protocol.start}-{row.preset_at(scale)}{protocol.end}"
+
+
+def _settings_of(config: RunConfig, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes that concern this method: DER has no presentation, fine-tuning no memory."""
+    values = config.model_dump(mode="json")
+    return {
+        key: value
+        for key, value in changes.items()
+        if not key.startswith(("method.", "memory.")) or _has(values, key.split("."))
+    }
+
+
+def _has(values: Any, path: list[str]) -> bool:
+    for name in path:
+        if not isinstance(values, dict) or name not in values:
+            return False
+        values = values[name]
+    return True
+
+
+def _with_seeds(
+    study: Study, row: Row, column: Column, config: RunConfig, seeds: Sequence[int]
+) -> list[StudyRun]:
+    name = _name_of(row, column, config)
+    found = []
+    for seed in seeds:
+        own, mark = config.model_copy(update={"seed": seed}), ""
+        if study.orders:
+            order = study.orders[seed % len(study.orders)]
+            own = own.model_copy(update={"stream": own.stream.model_copy(update={"order": order})})
+            mark = f"-order-{order}".replace(":", "-") if order != config.stream.order else ""
+        mark += f"-seed-{seed}" if seed else ""
+        found.append(StudyRun(row.name, column.name, seed, name + mark, own))
+    return found
+
+
+def _name_of(row: Row, column: Column, config: RunConfig) -> str:
+    """The recipe, then what sets the run apart from it; studies share runs by these names."""
+    plain = load_recipe(config.recipe)
+    parts = [config.recipe]
+    own = row.name.removeprefix(f"{row.preset}-")
+    for mark, changes in ((column.name, column.changes), (own, row.changes)):
+        settings = _settings_of(plain, changes)
+        if settings and not is_same(override(plain, settings), plain):
+            parts.append(mark)
+    return "-".join(parts)

@@ -1,0 +1,249 @@
+"""The tables of a study: printed beside measured, verdicts, and what each row cost."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from remnant.reports.groups import Spread, memory_text
+from remnant.reports.result_tables import Table, exemplars_per_class, to_latex, to_markdown
+from remnant.reports.units import MISSING, count_text, percent_text
+from remnant.runs.run_folder import RunFolder
+from remnant.studies.evidence import Cell, Difference, Evidence, Judgement, difference
+from remnant.studies.study import LAST, NEWEST, Column, Metric, Row
+
+_CSV_HEADERS = (
+    "study", "scale", "row", "column", "metric", "printed", "measured", "deviation", "runs",
+    "against", "difference", "low", "high",
+)  # fmt: skip
+
+
+def number_text(value: float | None, metric: Metric) -> str:
+    if value is None:
+        return MISSING
+    return percent_text(value, 2) if metric.is_accuracy else f"{value:.2f}"
+
+
+def spread_text(spread: Spread | None, metric: Metric) -> str:
+    if spread is None:
+        return MISSING
+    mean = number_text(spread.mean, metric)
+    return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.2f}"
+
+
+def difference_text(found: Difference | None) -> str:
+    """A difference with half of its 95 % interval."""
+    if found is None:
+        return MISSING
+    if found.margin is None:
+        return f"{found.mean:+.2f}"
+    return f"{found.mean:+.2f} ± {found.margin:.2f}"
+
+
+def key_metric(evidence: Evidence) -> Metric:
+    """The metric whose difference stands beside every row."""
+    return LAST if LAST in evidence.study.metrics else evidence.study.metrics[0]
+
+
+def rival_of(evidence: Evidence, row: Row) -> Row | None:
+    """The row that a row is compared with: the one it names, or the one above."""
+    names = [one.name for one in evidence.rows]
+    if row.against:
+        return evidence.study.row(row.against) if row.against in names else None
+    index = names.index(row.name)
+    return evidence.rows[index - 1] if index > 0 else None
+
+
+def result_table(evidence: Evidence, column: Column) -> Table:
+    """One setting of the study: every system, printed and measured."""
+    metrics, key = evidence.study.metrics, key_metric(evidence)
+    has_printed = any(
+        evidence.cells[row.name, column.name].printed(metric) is not None
+        for row in evidence.rows
+        for metric in metrics
+    )
+    shown = metrics if NEWEST in metrics or key is not LAST else (*metrics, NEWEST)
+    headers = ["System"]
+    headers += [f"{metric.title}, printed" for metric in metrics] if has_printed else []
+    headers += [metric.title for metric in shown] + [f"{key.title} against", "Runs"]
+    rows = []
+    for row in evidence.rows:
+        cell = evidence.cells[row.name, column.name]
+        line = [row.label]
+        if has_printed:
+            line += [number_text(cell.printed(metric), metric) for metric in metrics]
+        line += [spread_text(cell.measured(metric), metric) for metric in shown]
+        rows.append([*line, _against_text(evidence, cell, key), str(len(cell.runs) or MISSING)])
+    return Table(headers, rows, first_number=1)
+
+
+def _against_text(evidence: Evidence, cell: Cell, key: Metric) -> str:
+    rival = rival_of(evidence, cell.row)
+    if rival is None:
+        return MISSING
+    found = difference(cell, evidence.cells[rival.name, cell.column.name], key)
+    return MISSING if found is None else f"{difference_text(found)} ({rival.label})"
+
+
+def verdict_table(judgements: Sequence[Judgement]) -> Table:
+    """Every claim with what was printed, what was measured, and what follows."""
+    rows = [
+        [
+            one.claim.text,
+            one.column.title,
+            one.claim.metric.title,
+            one.rival,
+            MISSING if one.printed is None else f"{one.printed:+.2f}",
+            difference_text(one.measured),
+            verdict_text(one),
+        ]
+        for one in judgements
+    ]
+    headers = ["Claim", "Setting", "By", "Against", "Printed", "Measured", "Verdict"]
+    return Table(headers, rows, first_number=4)
+
+
+def verdict_text(judgement: Judgement) -> str:
+    """The verdict, and whether a single run stands behind it."""
+    found = judgement.measured
+    return judgement.verdict + (", one run" if found is not None and found.is_over_images else "")
+
+
+def cost_table(evidence: Evidence) -> Table:
+    """What every run took, where it ran and how much it kept."""
+    rows = [
+        [
+            run.name,
+            MISSING if run.result.seed is None else str(run.result.seed),
+            memory_text(run),
+            _rounded(exemplars_per_class(run)),
+            _amount(run.result.parameters),
+            _amount(_train_flops(run)),
+            _rounded(run.result.train_seconds),
+            str(run.environment.get("commit") or MISSING),
+            machine_text(run),
+        ]
+        for run in evidence.runs
+    ]
+    headers = [
+        "Run", "Seed", "Memory", "Per class", "Parameters", "FLOP", "Seconds", "Commit", "Machine",
+    ]  # fmt: skip
+    return Table(headers, rows, first_number=len(headers))
+
+
+def short_table(evidence: Evidence, column: Column) -> Table:
+    """The same for a terminal: the numbers of a row in two cells."""
+    metrics, key = evidence.study.metrics, key_metric(evidence)
+    names = " / ".join(metric.title for metric in metrics)
+    rows = []
+    for row in evidence.rows:
+        cell = evidence.cells[row.name, column.name]
+        printed = [number_text(cell.printed(metric), metric) for metric in metrics]
+        measured = [
+            MISSING if (spread := cell.measured(metric)) is None
+            else number_text(spread.mean, metric)
+            for metric in metrics
+        ]  # fmt: skip
+        rival = rival_of(evidence, row)
+        gap = None
+        if rival is not None:
+            gap = difference(cell, evidence.cells[rival.name, column.name], key)
+        rows.append([row.label, " / ".join(printed), " / ".join(measured), difference_text(gap)])
+    headers = [names, "printed", "measured", f"{key.title} against"]
+    return Table(headers, rows, first_number=1)
+
+
+def short_verdicts(judgements: Sequence[Judgement]) -> Table:
+    """The claims for a terminal."""
+    rows = [
+        [
+            one.claim.text,
+            MISSING if one.printed is None else f"{one.printed:+.1f}",
+            difference_text(one.measured),
+            verdict_text(one),
+        ]
+        for one in judgements
+    ]
+    return Table(["claim", "printed", "measured", "verdict"], rows, first_number=1)
+
+
+def machine_text(run: RunFolder) -> str:
+    accelerators = run.environment.get("accelerators") or []
+    cores = f"{run.environment.get('cores', '?')} cores of {run.environment.get('processor', '?')}"
+    return ", ".join([*accelerators, cores])
+
+
+def _train_flops(run: RunFolder) -> float | None:
+    return getattr(run.result, "train_flops", None)
+
+
+def _amount(value: float | None) -> str:
+    return MISSING if value is None else count_text(value)
+
+
+def _rounded(value: float | None) -> str:
+    return MISSING if value is None else f"{value:,.0f}"
+
+
+def study_csv(evidence: Evidence) -> str:
+    """Every number of the study, one per line."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_CSV_HEADERS)
+    for cell in evidence.cells.values():
+        rival = rival_of(evidence, cell.row)
+        for metric in dict.fromkeys((*evidence.study.metrics, NEWEST)):
+            spread, printed = cell.measured(metric), cell.printed(metric)
+            found = None
+            if rival is not None:
+                found = difference(cell, evidence.cells[rival.name, cell.column.name], metric)
+            writer.writerow(
+                [
+                    evidence.study.name,
+                    evidence.scale,
+                    cell.row.name,
+                    cell.column.name,
+                    metric.name,
+                    _plain(printed),
+                    _plain(spread and spread.mean),
+                    _plain(spread and spread.deviation),
+                    len(cell.runs),
+                    rival.name if rival and found else "",
+                    _plain(found and found.mean),
+                    _plain(found.low if found and found.margin is not None else None),
+                    _plain(found.high if found and found.margin is not None else None),
+                ]
+            )
+    return text.getvalue()
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def study_latex(evidence: Evidence) -> str:
+    """One tabular per setting."""
+    return "\n".join(
+        f"% {evidence.study.title}, {column.title}\n{to_latex(result_table(evidence, column))}"
+        for column in evidence.columns
+    )
+
+
+def study_markdown(evidence: Evidence, level: int = 1) -> str:
+    """The study as text: tables, verdicts and what the runs took."""
+    study, mark = evidence.study, "#" * level
+    parts = [f"{mark} {study.title}", f"{study.question} {_source_text(evidence)}"]
+    for column in evidence.columns:
+        parts += [f"{mark}# {column.title}", to_markdown(result_table(evidence, column)).rstrip()]
+    judgements = evidence.judgements()
+    if judgements:
+        parts += [f"{mark}# Claims", to_markdown(verdict_table(judgements)).rstrip()]
+    parts += [study.note] if study.note else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _source_text(evidence: Evidence) -> str:
+    where = evidence.study.source
+    printed = f"Printed: {where} of the paper. " if where else ""
+    return f"{printed}Scale: {evidence.scale}."

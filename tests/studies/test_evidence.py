@@ -1,0 +1,137 @@
+"""Differences, intervals and verdicts, computed a second time by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from remnant.errors import InputError
+from remnant.recipes import load_recipe
+from remnant.studies import STUDIES
+from remnant.studies.evidence import Difference, Evidence, difference, judge
+from remnant.studies.study import DENSITY, FORGETTING, LAST
+from remnant.studies.study_runs import runs_of
+from remnant.studies.study_tables import result_table, short_table, study_csv, study_markdown
+
+STUDY = STUDIES["components"]
+# The 97.5 % quantile of Student's t, from a printed table.
+T_975 = {1: 12.706, 2: 4.303, 3: 3.182}
+
+
+def write_run(folder: Path, name: str, seed: int, last: float) -> None:
+    run = folder / name
+    run.mkdir(parents=True)
+    config = load_recipe(name.partition("-seed")[0]).model_dump(mode="json") | {"seed": seed}
+    (run / "config.json").write_text(json.dumps(config))
+    result = {
+        "method": "bimae", "dataset": "cifar100", "seed": seed, "task_sizes": [2] * 5,
+        "accuracies": [90.0, 80.0, 70.0, 60.0, last], "average_accuracy": (300 + last) / 5,
+        "last_accuracy": last, "forgetting": 100 - last, "newest_accuracy": 50.0,
+        "density": {"pi": last / 10}, "finished": True, "train_seconds": 1.0, "parameters": 10,
+    }  # fmt: skip
+    (run / "result.json").write_text(json.dumps(result))
+
+
+def evidence_of(folder: Path, seeds: tuple[int, ...], rows: tuple[str, ...] = ()) -> Evidence:
+    runs = runs_of(STUDY, "mini", seeds, rows, ["published"])
+    return Evidence(STUDY, "mini", runs, folder)
+
+
+def test_several_seeds_are_compared_in_pairs(tmp_path: Path) -> None:
+    ours, theirs = (60.0, 64.0, 62.0), (50.0, 55.0, 57.0)
+    for seed, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        end = f"-seed-{seed}" if seed else ""
+        write_run(tmp_path, f"cifar100-mini-bimae-full{end}", seed, one)
+        write_run(tmp_path, f"cifar100-mini-bimae-baseline{end}", seed, other)
+    evidence = evidence_of(tmp_path, (0, 1, 2))
+    cells = evidence.cells
+    found = difference(cells["full", "published"], cells["baseline", "published"], LAST)
+    assert found is not None
+    gaps = [one - other for one, other in zip(ours, theirs, strict=True)]
+    mean = sum(gaps) / 3
+    deviation = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / 2)
+    assert found.mean == pytest.approx(mean)
+    assert found.margin == pytest.approx(T_975[2] * deviation / math.sqrt(3), rel=1e-3)
+    assert not found.is_over_images
+    # Forgetting is better when lower: here it is 100 - Last, so the difference is the same.
+    forgets = difference(cells["full", "published"], cells["baseline", "published"], FORGETTING)
+    assert forgets is not None
+    assert forgets.mean == pytest.approx(mean)
+    verdicts = {one.claim.text: one.verdict for one in evidence.judgements()}
+    assert verdicts["the whole method is ahead of the baseline"] == "agrees"  # 8 ± 6.6
+    assert verdicts["the detail branch helps"] == "not run"
+
+
+def test_one_run_each_has_the_interval_of_its_test_images(tmp_path: Path) -> None:
+    write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
+    write_run(tmp_path, "cifar100-mini-bimae-baseline", 0, 50.0)
+    cells = evidence_of(tmp_path, (0,)).cells
+    pair = cells["full", "published"], cells["baseline", "published"]
+    found = difference(*pair, LAST)
+    assert found is not None
+    # 1,000 test images: two shares of 0.6 and 0.5.
+    by_hand = 196 * math.sqrt(0.6 * 0.4 / 1000 + 0.5 * 0.5 / 1000)
+    assert found.margin == pytest.approx(by_hand)
+    assert found.is_over_images
+    density = difference(*pair, DENSITY)
+    assert density is not None
+    assert density.margin is None
+    assert judge(density) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "margin", "verdict"),
+    [
+        (3.0, 2.0, 0.0, "agrees"),
+        (-3.0, 2.0, 0.0, "opposite"),
+        (1.0, 2.0, 0.0, "undecided"),
+        (-0.2, 0.1, -0.5, "agrees"),  # behind, but by less than half a point
+        (-1.0, 0.1, -0.5, "opposite"),
+        (3.0, None, 0.0, "undecided"),
+    ],
+)
+def test_an_interval_decides(mean: float, half: float | None, margin: float, verdict: str) -> None:
+    assert judge(Difference(mean, half, 2, False), margin) == verdict
+
+
+def test_the_best_of_all_others_waits_for_all_of_them(tmp_path: Path) -> None:
+    study = STUDIES["cifar100"]
+    write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
+    write_run(tmp_path, "cifar100-mini-er", 0, 20.0)
+    runs = runs_of(study, "mini", (0,), ["er", "icarl", "bimae"], ["published"])
+    claim = study.claims[-1].text
+    (before,) = [
+        one for one in Evidence(study, "mini", runs, tmp_path).judgements()
+        if one.claim.text == claim
+    ]  # fmt: skip
+    assert before.verdict == "not run"
+    write_run(tmp_path, "cifar100-mini-icarl", 0, 40.0)
+    (after,) = [
+        one for one in Evidence(study, "mini", runs, tmp_path).judgements()
+        if one.claim.text == claim
+    ]  # fmt: skip
+    assert (after.verdict, after.rival) == ("agrees", "iCaRL")
+
+
+def test_printed_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:
+    write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
+    evidence = evidence_of(tmp_path, (0,))
+    (column,) = evidence.columns
+    rows = {row[0]: row for row in result_table(evidence, column).rows}
+    assert rows["+ detail branch"][1:4] == ["79.12", "68.40", "12.17"]
+    assert rows["+ detail branch"][5] == "60.00"
+    assert rows["+ generated replay"][1:6] == ["75.88", "64.35", "–", "–", "–"]
+    assert "79.12 / 68.40 / 12.17" in short_table(evidence, column).rows[-1]
+    assert "components,mini,full,published,last,68.4000,60.0000" in study_csv(evidence)
+    assert "| + detail branch | 79.12 |" in study_markdown(evidence)
+
+
+def test_a_folder_with_another_run_under_the_same_name_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
+    shutil.move(tmp_path / "cifar100-mini-bimae-full", tmp_path / "cifar100-mini-bimae-replay")
+    with pytest.raises(InputError, match="other settings than the study's"):
+        evidence_of(tmp_path, (0,))

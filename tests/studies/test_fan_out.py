@@ -1,0 +1,85 @@
+"""Runs of a study as real processes: side by side, resumed after a kill, failing alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remnant.config import override
+from remnant.runs.run_folder import is_finished, read_result
+from remnant.studies.fan_out import Failure, Job, carry_out
+from remnant.studies.study_runs import StudyRun
+from tests.support.command_line import tiny_config
+
+
+class Told:
+    """Notes what happens, and may do something once a run has got somewhere."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.most_at_once = 0
+
+    def started(self, job: Job) -> None:
+        self.events.append(("started", job.run.name))
+
+    def finished(self, job: Job, seconds: float) -> None:
+        assert seconds > 0
+        self.events.append(("finished", job.run.name))
+
+    def failed(self, failure: Failure) -> None:
+        self.events.append(("failed", failure.name))
+
+    def waiting(self, jobs: Sequence[Job]) -> None:
+        self.most_at_once = max(self.most_at_once, len(jobs))
+
+
+class KillsOnce(Told):
+    """Kills the first run as soon as it has a checkpoint."""
+
+    done = False
+
+    def waiting(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            if not self.done and any((job.folder / "checkpoint").glob("task-001*")):
+                assert job.process is not None
+                os.kill(job.process.pid, signal.SIGKILL)
+                self.done = True
+
+
+def tiny_run(name: str, **changes: object) -> StudyRun:
+    return StudyRun("row", "column", 0, name, tiny_config(**changes))
+
+
+def test_runs_go_side_by_side_and_a_failing_one_stops_no_other(tmp_path: Path) -> None:
+    bad = tiny_run("bad")
+    # Nothing before the run itself can know that these files are missing.
+    bad = replace(bad, config=override(bad.config, {"data.dataset": "cifar100"}))
+    runs = [tiny_run("one"), bad, tiny_run("two", seed=1)]
+    told = Told()
+    failures = carry_out(runs, tmp_path, 2, progress=told, data_root=tmp_path / "nothing")
+    assert [failure.name for failure in failures] == ["bad"]
+    assert "remnant data get cifar100" in failures[0].log.read_text()
+    assert is_finished(tmp_path / "one")
+    assert is_finished(tmp_path / "two")
+    assert told.most_at_once == 2
+    again = Told()
+    assert carry_out([runs[0], runs[2]], tmp_path, 2, progress=again) == []
+    assert again.events == []
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
+    longer = {"method__first__epochs": 12}
+    told = KillsOnce()
+    assert carry_out([tiny_run("killed", **longer)], tmp_path / "a", 1, progress=told) == []
+    assert told.done
+    assert told.events == [("started", "killed"), ("started", "killed"), ("finished", "killed")]
+    assert carry_out([tiny_run("whole", **longer)], tmp_path / "b", 1, progress=Told()) == []
+    killed, whole = (read_result(tmp_path / name) for name in ("a/killed", "b/whole"))
+    assert killed.accuracy_matrix == whole.accuracy_matrix
+    assert killed.memory == whole.memory
