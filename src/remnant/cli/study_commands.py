@@ -180,7 +180,10 @@ def contest(
     )
     request = StudyRequest(study=CONTEST, scale="mini", seeds=_numbers(seeds), contest=asked)
     opened = open_study(contest_study(asked), request, out)
-    failures = _carry_out([opened], opened.runs, jobs, None)
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs must be at least 1; got {jobs}.")
+    left = _prepare([opened], opened.runs, None)
+    failures = _carry_out([opened], left, jobs, None, None)
     ranked = ranking(_print_study(opened))
     if len(ranked) > 1:
         console.out.print(verdict(ranked), style="bold", markup=False)

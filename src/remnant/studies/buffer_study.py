@@ -27,9 +27,7 @@ STUDY = Study(
     },
     claims=(
         Claim("80 quarters serve DyTox better than 20 images", "dytox-masked", "dytox"),
-        Claim(
-            "Bilateral MAE makes more of the same quarters", "full", "dytox-masked", against="dytox"
-        ),
+        Claim("Bilateral MAE makes more of the same quarters", "full", "dytox-masked"),
     ),
     metrics=(LAST,),
 )
