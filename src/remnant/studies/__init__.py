@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from remnant.errors import InputError, nearest
 from remnant.studies import (
+    best_study,
+    budgets_study,
     buffer_study,
     cifar100_study,
     components_study,
@@ -45,6 +47,8 @@ STUDIES: dict[str, Study] = {
         detail_example_study,
         methods_study,
         storage_study,
+        budgets_study,
+        best_study,
     )
 }
 
