@@ -2,6 +2,7 @@
 
 OUT/runs/NAME/            run folders, shared by all studies in OUT
 OUT/runs/NAME.log         what each printed
+OUT/jobs/                 jobs of a cluster, where there is one (`cluster`)
 OUT/STUDY-SCALE/study.json, index.html, study.md, table.csv, table.tex
 """
 
