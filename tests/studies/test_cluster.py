@@ -51,6 +51,7 @@ def _only_child(process: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_failing_run_stops_no_other_job_and_what_is_done_gets_no_second_job(
     tmp_path: Path,
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_failing_run_stops_no_other_job_and_what_is_done_gets_no_second_job(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_preempted_job_is_queued_again_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
     longer = {"method__first__epochs": 12}
     told = PreemptsOnce(tmp_path / "a")
