@@ -24,6 +24,11 @@ from remnant.runs.run_folder import CONFIG
 from remnant.studies.study_runs import StudyRun
 
 CALIBRATION_SECONDS = 20.0
+# What the code of a method may raise, plug-ins too, when it gets noise: none may end the others.
+_OF_A_METHOD = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError,
+    TypeError, ValueError,
+)  # fmt: skip
 _BYTES_PER_PARAMETER = 4 * 12  # two checkpoints with weights, two moments and a teacher each
 _BYTES_BESIDE = 4 << 20  # predictions, features, pictures, page and log
 
@@ -71,7 +76,7 @@ def forecast(
         for name in sorted(distinct, key=lambda name: kinds[name]):
             try:
                 known[name] = _forecast(distinct[name], folder, measured, gpu)
-            except Exception as error:  # of any method's code, plug-ins too: none may end the rest
+            except _OF_A_METHOD as error:
                 unknown[name] = NoForecast(distinct[name], _reason(error))
     return (
         [known[name] for name in distinct if name in known],
