@@ -10,8 +10,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from remnant.images import ArrayImages, ImageSet
 from remnant.memory import RawConfig
-from remnant.methods import bimae
-from remnant.methods.bimae import BiMAE, complete_images
+from remnant.methods import redrawing
+from remnant.methods.bimae import BiMAE
+from remnant.methods.redrawing import complete_images
 from remnant.phases import Batch, Phase
 from remnant.views.augment import to_images
 from tests.support.small_bimae import (
@@ -114,7 +115,7 @@ def test_completions_do_not_depend_on_how_many_are_made_at_once(
 ) -> None:
     method, reader = begun(), make_trainer().reader
     together = pixels_of(method.completed).int()
-    monkeypatch.setattr(bimae, "_COMPLETED_AT_ONCE", at_once)
+    monkeypatch.setattr(redrawing, "_COMPLETED_AT_ONCE", at_once)
     apart = pixels_of(method.complete_memory(reader)).int()
     gap = (together - apart).abs()
     assert int(gap.max()) <= 1  # where rounding decides

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from remnant.methods.backbones import BackboneConfig, build_backbone
+from remnant.methods.backbones import BackboneConfig, residual_builder
 from remnant.models.prunable_resnet import Extractor
 from tests.support.small_bimae import make_batch, make_task, make_trainer
 from tests.support.small_residual import (
@@ -85,7 +85,7 @@ def test_nothing_is_cut_or_compressed_where_it_is_off() -> None:
 
 
 def test_the_default_leaves_a_sixth_of_the_weights() -> None:
-    extractor = Extractor(build_backbone(BackboneConfig(name="resnet18"), 3))
+    extractor = Extractor(residual_builder(BackboneConfig(name="resnet18"), 3)())
     extractor.cut(extractor.strongest(0.6))
     count = sum(weight.numel() for weight in extractor.parameters())
     assert count / 11_168_832 == pytest.approx(1 / 6, abs=0.01)

@@ -9,6 +9,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from remnant.errors import InputError
+from remnant.memory import parse_budget
+from remnant.methods.bimae import BiMAEConfig
 from remnant.recipes import PRESETS, RECIPES, Preset, Published, load_recipe
 from remnant.recipes.presets import check_preset
 
@@ -67,3 +69,23 @@ def test_a_recipe_knows_its_command_and_its_numbers() -> None:
     printed = {row.protocol for row in RECIPES["cifar100-bimae-20"].published}
     assert printed == {"cifar100-20"}
     assert RECIPES["cifar100-bimae-20"].measured is None
+
+
+@pytest.mark.parametrize(
+    "name", ["cifar100-mini-bimae", "tiny-imagenet-mini-bimae", "digits-bimae"]
+)
+def test_the_best_options_keep_whole_coded_images_and_learn_by_convolutions(name: str) -> None:
+    config = load_recipe(name)
+    assert config.memory is not None
+    assert config.memory.codec.name == "transform"
+    assert isinstance(config.method, BiMAEConfig)
+    assert (config.method.network.encoder, config.method.view) == ("conv", "full")
+    patches = load_recipe(f"{name}-patches")
+    assert patches.memory is not None
+    assert patches.memory.codec.name == "patches"
+
+
+def test_the_demo_keeps_less_of_a_class_than_one_raw_image() -> None:
+    memory = load_recipe("demo").memory
+    assert memory is not None
+    assert parse_budget(memory.budget, 3072).bytes < 3072

@@ -245,6 +245,16 @@ def test_where_new_images_are_shown_whole_they_come_from_their_twins() -> None:
     assert (old > -1.9).all()
 
 
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0])
+def test_new_images_come_from_their_twins_as_often_as_asked_for(ratio: float) -> None:
+    data, replay = make_set(2, 40, size=8), make_set(2, 20, size=8, first_id=90)
+    black = replace(data, images=ArrayImages(torch.zeros(80, 8, 8, 3, dtype=torch.uint8)))
+    feeder = make_feeder(data, replay, "none", num_epochs=4, twins=black, twin_ratio=ratio)
+    new, old = seen_by_origin(feeder, lambda batch: batch.views.flatten(1).amax(dim=1))
+    assert float((new < -1.9).double().mean()) == pytest.approx(ratio, abs=0.12)
+    assert (old > -1.9).all()
+
+
 def test_uncropped_new_images_stay_whole() -> None:
     data, replay = make_set(2, 20, size=8), half_known(make_set(2, 20, size=8, first_id=50))
     feeder = make_feeder(data, replay, partial_view_ratio=0.5, fixes_new=True)

@@ -131,3 +131,16 @@ def test_gradients_are_clipped_by_value_and_by_their_common_norm() -> None:
     clip_gradients(OptimizerConfig(lr=1, clip_value=3.0, clip_norm=2.5), [first, second])
     assert first.grad.item() == pytest.approx(3 * 2.5 / math.sqrt(18), rel=1e-5)
     assert second.grad.item() == pytest.approx(3 * 2.5 / math.sqrt(18), rel=1e-5)
+
+
+def test_nesterov_looks_ahead_by_the_momentum() -> None:
+    weight = nn.Parameter(torch.zeros(1))
+    config = OptimizerConfig(lr=0.1, momentum=0.5, nesterov=True)
+    optimizer = build_optimizer(config, [weight])
+    expected, velocity = 0.0, 0.0
+    for gradient in (1.0, -2.0, 3.0):
+        weight.grad = torch.tensor([gradient])
+        optimizer.step()
+        velocity = 0.5 * velocity + gradient
+        expected -= 0.1 * (gradient + 0.5 * velocity)
+    assert float(weight.detach()) == pytest.approx(expected, rel=1e-5)

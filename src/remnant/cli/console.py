@@ -96,6 +96,18 @@ def _parse_assignment(text: str, option: str = "--set") -> tuple[str, Any]:
         return key, {"None": None, "True": True, "False": False}.get(value, value)
 
 
+def configure(recipe: str, settings: dict[str, Any], data_root: Path | None) -> Any:
+    """The config of a recipe with settings changed, and with its images at `data_root`."""
+    from remnant.config import override
+    from remnant.data import DATASETS
+    from remnant.recipes import load_recipe
+
+    config = load_recipe(recipe)
+    place = "data.path" if DATASETS[config.data.dataset].needs_path else "data.root"
+    given = {} if data_root is None else {place: str(data_root)}
+    return override(config, given | settings)
+
+
 def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, sort_keys=True, allow_nan=False))
 

@@ -109,10 +109,88 @@ def study(folder: Path, /) -> None:
         The folder of a study, such as studies/components-mini.
     """
     from remnant.studies import find_study
+    from remnant.studies.contest import contest_study
     from remnant.studies.study_folder import open_study, read_request
 
     request = read_request(folder)
-    _print_study(open_study(find_study(request.study), request, folder.resolve().parent))
+    known = contest_study(request.contest) if request.contest else find_study(request.study)
+    _print_study(open_study(known, request, folder.resolve().parent))
+
+
+def contest(
+    folder: Path,
+    /,
+    *,
+    budget: str = "60KiB/class",
+    methods: str = "bimae,er,icarl,bic",
+    codecs: str = "transform,webp",
+    seeds: str = "0",
+    image_size: int = 32,
+    tasks: int | None = None,
+    epochs: int | None = None,
+    jobs: int | None = None,
+    out: Path = Path("contest"),
+) -> None:
+    """Find out what learns your own images best at equal bytes of memory.
+
+    Splits the images, runs every method with every codec, and ends with a verdict, a page, and the
+    `remnant learn` line that uses the winner.
+
+    Parameters
+    ----------
+    folder
+        A folder with one sub-folder of images per class.
+    budget
+        Memory for exemplars, as in 60KiB/class or 2MiB.
+    methods
+        Names from `remnant list methods`, with commas between them.
+    codecs
+        Names from `remnant list codecs`, with commas between them.
+    seeds
+        One run of everything for each, as in 0,1,2: the verdict then has a spread.
+    image_size
+        Side in pixels to which images are resized.
+    tasks
+        How many tasks the classes come in; by default as many as suit their number.
+    epochs
+        Passes over the new images; by default those of the recipes.
+    jobs
+        Runs at the same time; by default one per core, or per GPU.
+    out
+        Folder of the contest and of its runs.
+    """
+    from remnant.studies.contest import (
+        CONTEST,
+        ContestRequest,
+        contest_study,
+        learn_command,
+        ranking,
+        verdict,
+    )
+    from remnant.studies.study_folder import StudyRequest, open_study
+
+    asked = ContestRequest(
+        folder=str(folder.expanduser().resolve()),
+        budget=budget,
+        methods=_names("--methods", methods),
+        codecs=_names("--codecs", codecs),
+        image_size=image_size,
+        num_tasks=tasks,
+        epochs=epochs,
+    )
+    request = StudyRequest(study=CONTEST, scale="mini", seeds=_numbers(seeds), contest=asked)
+    opened = open_study(contest_study(asked), request, out)
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs must be at least 1; got {jobs}.")
+    left = _prepare([opened], opened.runs, None)
+    failures = _carry_out([opened], left, jobs, None, None)
+    ranked = ranking(_print_study(opened))
+    if len(ranked) > 1:
+        console.out.print(verdict(ranked), style="bold", markup=False)
+    if ranked:
+        console.suggest(learn_command(ranked[0], asked))
+    if failures:
+        sys.exit(1)
 
 
 def _open_studies(
@@ -195,7 +273,7 @@ def _default_jobs(gpus_per_run: int) -> int:
     return max(1, gpus // gpus_per_run) if gpus and gpus_per_run else os.cpu_count() or 1
 
 
-def _print_study(folder: Any) -> None:
+def _print_study(folder: Any) -> Any:
     from remnant.studies.study_folder import PAGE
     from remnant.studies.study_page import write_pages
     from remnant.studies.study_tables import short_table, short_verdicts
@@ -210,6 +288,7 @@ def _print_study(folder: Any) -> None:
             console.out.print()
             console.out.print(text_table(short_verdicts(judgements)))
     console.out.print(f"page: {folder.path / PAGE}", markup=False)
+    return evidence
 
 
 def _print_studies() -> None:

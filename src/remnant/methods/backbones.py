@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -39,11 +40,14 @@ def build_backbone(config: BackboneConfig, num_channels: int) -> Backbone:
             num_channels=num_channels,
             has_last_gelu=config.has_last_relu,
         )
-    return build_resnet(config, num_channels)
+    if config.name == "resnet18":
+        return resnet18(config.stem, num_channels, config.has_last_relu)
+    depth = int(config.name.removeprefix("resnet"))
+    return resnet_cifar(depth, config.shortcut, num_channels, config.has_last_relu)
 
 
-def build_resnet(config: BackboneConfig, num_channels: int) -> ResNet:
-    """The same for methods that cut or freeze the blocks of a residual network.
+def residual_builder(config: BackboneConfig, num_channels: int) -> Callable[[], ResNet]:
+    """Makes one residual network after the other, for methods that cut and freeze their blocks.
 
     Raises:
         InputError: Another network is asked for.
@@ -53,10 +57,13 @@ def build_resnet(config: BackboneConfig, num_channels: int) -> ResNet:
             "this method grows by residual networks; method.backbone.name must be one of "
             "resnet8, resnet14, resnet20, resnet32, resnet18; got conv."
         )
-    if config.name == "resnet18":
-        return resnet18(config.stem, num_channels, config.has_last_relu)
-    depth = int(config.name.removeprefix("resnet"))
-    return resnet_cifar(depth, config.shortcut, num_channels, config.has_last_relu)
+
+    def build() -> ResNet:
+        network = build_backbone(config, num_channels)
+        assert isinstance(network, ResNet), "every other name is that of a residual network"
+        return network
+
+    return build
 
 
 def build_linear_network(

@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from remnant.images import Task
-from remnant.methods.backbones import BackboneConfig, build_resnet
+from remnant.methods.backbones import BackboneConfig, residual_builder
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.expansion import TUNING, classify, restarting, tune
 from remnant.models.expandable_network import ExpandableNetwork
@@ -44,7 +44,7 @@ class Expandable(Method[ExpandableConfig]):
 
     def __init__(self, config: ExpandableConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        build = partial(build_resnet, config.backbone, context.num_channels)
+        build = residual_builder(config.backbone, context.num_channels)
         self.network = ExpandableNetwork(build)
 
     def grow(self, task: Task) -> None:

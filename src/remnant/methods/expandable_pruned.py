@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
-from remnant.methods.backbones import BackboneConfig, build_resnet
+from remnant.methods.backbones import BackboneConfig, residual_builder
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.expansion import TUNING, classify, restarting, tune
 from remnant.models.expandable_network import ExpandableNetwork
@@ -66,7 +66,7 @@ class ExpandablePruned(Method[ExpandablePrunedConfig]):
 
     def __init__(self, config: ExpandablePrunedConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        build = partial(build_resnet, config.backbone, context.num_channels)
+        build = residual_builder(config.backbone, context.num_channels)
         self.network = ExpandableNetwork(build)
         self.gates: ChannelGates | None = None  # of the newest extractor, until it is cut
         self._num_epochs = 1  # of the current task

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from remnant.images import Task
-from remnant.methods.backbones import BackboneConfig, build_resnet
+from remnant.methods.backbones import BackboneConfig, residual_builder
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.distillation import DistillationConfig, distill
 from remnant.methods.expansion import TUNING, restarting, tune
@@ -62,7 +62,7 @@ class SimpleExpandable(Method[SimpleExpandableConfig]):
 
     def __init__(self, config: SimpleExpandableConfig, context: MethodContext) -> None:
         super().__init__(config, context)
-        build = partial(build_resnet, config.backbone, context.num_channels)
+        build = residual_builder(config.backbone, context.num_channels)
         self.network = ExpandableNetwork(build)
         # The teacher shares the frozen extractors of the student.
         self.teacher: Frozen[LinearClassifier] | None = None
