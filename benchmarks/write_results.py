@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from remnant.files import write_text
+from remnant.files import write_json, write_text
 from remnant.recipes import PRESETS, PROTOCOLS, RECIPES, Published
 from remnant.recipes.bimae_presets import OTHER_MEMORIES
 from remnant.recipes.presets import SOURCES
@@ -38,7 +38,7 @@ from remnant.reports import curves_picture, kept_picture, markdown_table
 from remnant.reports.charts.canvas import on_white
 from remnant.reports.result_tables import Table, to_markdown
 from remnant.reports.units import MISSING
-from remnant.studies import StudyScale, find_study
+from remnant.studies import STUDIES, StudyScale, find_study
 from remnant.studies.evidence import Evidence, Judgement
 from remnant.studies.study_figures import draw_figures
 from remnant.studies.study_folder import StudyFolder, StudyRequest
@@ -171,8 +171,12 @@ def gather(name: str, scale: StudyScale) -> Evidence:
     """A study as far as its runs are kept: the columns that have any, all rows."""
     study, folder = find_study(name), DOCS / "runs"
     runs = runs_of(study, scale, SEEDS)
-    used = [column.name for column in study.columns_at(scale)
-            if any(run.column == column.name and run.is_done(folder) for run in runs)]  # fmt: skip
+    shown: set[str] = set()
+    used = []
+    for column in study.columns_at(scale):
+        done = {run.name for run in runs if run.column == column.name and run.is_done(folder)}
+        used += [column.name] if done - shown else []  # not merely runs of another column
+        shown |= done
     kept = [run for run in runs if run.column in used]
     return Evidence(study, scale, kept, folder)
 
@@ -203,7 +207,7 @@ def _claims_table(names: list[str]) -> Table:
             measured = [f"{_place(one)}: {difference_text(one.measured)}, {verdict_text(one)}"
                         for one in own if one.measured is not None]  # fmt: skip
             rows.append([
-                f"{study.title}: {claim.text}",
+                f"{study.source or study.title}: {claim.text}",
                 claim.metric.title,
                 MISSING if printed is None else f"{printed:+.2f}",
                 "; ".join(measured) or "not run",
@@ -226,6 +230,9 @@ def _keep(runs: Path, name: str) -> Path:
         kept.mkdir(parents=True, exist_ok=True)
         for file in _FILES:
             shutil.copyfile(runs / name / file, kept / file)
+        config = json.loads((kept / "config.json").read_bytes())
+        config["data"]["root"] = None  # a place on one machine
+        write_json(kept / "config.json", config)
     return kept
 
 
@@ -248,10 +255,26 @@ def _fill_runs(text: str, runs: Path) -> str:
     return _OF_RUNS.sub(fill, text)
 
 
+def _keep_study_runs(runs: Path) -> None:
+    """Copies every finished run of a study."""
+    names = {
+        run.name
+        for study in STUDIES.values()
+        for scale in SCALES
+        if scale in study.columns
+        for run in runs_of(study, scale, SEEDS)
+        if run.is_done(runs)
+    }
+    for name in sorted(names):
+        _keep(runs, name)
+
+
 def main() -> None:
     if len(sys.argv) > 2:
         sys.exit(__doc__)
     runs = Path(sys.argv[1]) if len(sys.argv) == 2 else DOCS / "runs"
+    if runs != DOCS / "runs":
+        _keep_study_runs(runs)
     texts = {page: _fill_runs(page.read_text(), runs) for page in PAGES}
     rows = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in measured().items()]
     MEASURED.write_text("{\n" + ",\n".join(rows) + "\n}\n")

@@ -36,7 +36,9 @@ MATRIX: dict[str, set[str]] = {
     "runs": {
         "config", "data", "methods", "planning", "recipes", "reports", "terminal", "training",
     },
-    "studies": {"config", "data", "methods", "planning", "recipes", "reports", "runs", "training"},
+    "studies": {
+        "config", "data", "memory", "methods", "planning", "recipes", "reports", "runs", "training",
+    },
     "learner": {
         "config", "data", "memory", "methods", "models", "reports", "runs", "terminal", "training",
         "views",

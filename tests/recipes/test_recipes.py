@@ -44,7 +44,7 @@ def test_names_say_dataset_scale_method_variant_and_tasks() -> None:
     for name, recipe in ALL:
         config = recipe()
         pattern = (
-            f"{config.data.dataset}(-mini|-lite)?-{config.method.name}"
+            f"{config.data.dataset}(-mini|-lite)?-({config.method.name}|best)"
             r"(-[a-z]+\w*(-[a-z]+\w*)*)?(-(?P<tasks>\d+))?"
         )
         match = re.fullmatch(pattern, name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from remnant.images import ImageSet, Task
@@ -76,21 +77,36 @@ def test_a_count_apart_leaves_no_trace() -> None:
 # --------------------------------------------------------------------------------- kinds of steps
 
 
+def rows_of(*counts: int) -> tuple[int, ...]:
+    return (*counts, *[0] * (32 - len(counts)))
+
+
 def test_what_a_step_takes_follows_from_its_rows_after_a_few_were_counted() -> None:
     steps, new, old = StepArithmetic(), 123_456_789_123, 77
-    for rows in ((10, 5, 0, 0), (9, 6, 0, 0), (8, 7, 0, 0)):
+    for first in range(10, 5, -1):
+        rows = rows_of(first, 15 - first)
         assert steps.known(rows) is None
-        steps.learn(rows, rows[0] * new + rows[1] * old)
-    assert steps.known((1_000, 3, 0, 0)) == 1_000 * new + 3 * old
-    assert steps.known((10, 5, 1, 0)) is None  # a kind of rows that was never counted
+        steps.learn(rows, first * new + (15 - first) * old)
+    assert steps.known(rows_of(1_000, 3)) == 1_000 * new + 3 * old
+    assert steps.known(rows_of(10, 5, 1)) is None  # a kind of rows that was never counted
 
 
-def test_steps_that_are_not_the_sum_of_their_rows_are_counted_each() -> None:
+def test_steps_that_are_all_alike_are_counted_a_few_times() -> None:
+    steps, rows = StepArithmetic(), rows_of(4, 4)  # which does not say what a row of each takes
+    for _ in range(4):
+        assert steps.known(rows) is None
+        steps.learn(rows, 1_000)
+    assert steps.known(rows) == 1_000
+    assert steps.known(rows_of(5, 3)) is None
+
+
+@pytest.mark.parametrize("flops_of", [lambda step: (step % 4) ** 2, lambda step: 100 + step])
+def test_steps_that_are_not_the_sum_of_their_rows_are_counted_each(flops_of) -> None:
     steps = StepArithmetic()
-    for size in range(1, 6):
-        assert steps.known((size, 0, 0, 0)) is None
-        steps.learn((size, 0, 0, 0), size**2)
-    assert steps.known((4, 0, 0, 0)) == 16
+    for step in range(12):
+        rows = rows_of(step % 4)
+        assert steps.known(rows) is None
+        steps.learn(rows, flops_of(step))
 
 
 # ------------------------------------------------------------------------------- steps of training
@@ -190,6 +206,41 @@ def test_masked_and_unmasked_steps_of_bimae_count_as_by_hand() -> None:
     assert {"reconstruct" in report.terms for report in reports} == {True, False}
     for report in reports:
         assert report.flops == report.images * expected["reconstruct" in report.terms]
+
+
+class TwiceSeen(Pixels):
+    """Predicts some rows, drawn at random, once more."""
+
+    def loss(self, batch: Batch) -> Terms:
+        again = torch.nonzero(self.is_again(batch)).flatten()
+        once_more = F.cross_entropy(self.predict(batch.views[again]), batch.labels[again])
+        return super().loss(batch) | {"again": once_more}
+
+    def is_again(self, batch: Batch) -> Tensor:
+        return (batch.draw("again") < 0.5).index_fill(0, torch.tensor([0]), True)
+
+
+class ToldTwiceSeen(TwiceSeen):
+    def row_kinds(self, batch: Batch) -> Tensor:
+        """See `TellsRows`."""
+        return self.is_again(batch).long()
+
+
+@pytest.mark.parametrize("kind", [TwiceSeen, ToldTwiceSeen])
+def test_rows_that_take_more_at_random_are_counted(kind: type[TwiceSeen]) -> None:
+    method = kind(make_pixels().config, MethodContext((16, 16, 3), (4,), None))
+    method.classifier.grow(4)
+    seen: list[int] = []
+    phase = method.phase("train", make_set(), schedule(6, 8))
+
+    def noting(batch: Batch) -> Terms:
+        seen.append(len(batch.labels) + int(method.is_again(batch).sum()))
+        return method.loss(batch)
+
+    noted = replace(phase, players=(replace(phase.players[0], loss=noting),))
+    reports = reports_of(make_trainer(), method, noted)
+    assert len(set(seen)) > 3
+    assert [report.flops for report in reports] == [4 * rows * PIXELS * 4 for rows in seen]
 
 
 # ------------------------------------------------------------------------------------ whole runs

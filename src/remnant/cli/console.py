@@ -73,25 +73,39 @@ def _split_values(text: str) -> list[str]:
     return parts
 
 
-def parse_settings(texts: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+def parse_settings(
+    texts: list[str] | None, options: dict[str, Any], option: str = "--set"
+) -> dict[str, Any]:
     """The settings given by --set and by options of their own; an option of None is left out.
 
     Raises:
         InputError: A text is not key=value.
     """
     given = {key: value for key, value in options.items() if value is not None}
-    return given | dict(_parse_assignment(text) for text in texts or ())
+    return given | dict(_parse_assignment(text, option) for text in texts or ())
 
 
-def _parse_assignment(text: str) -> tuple[str, Any]:
+def _parse_assignment(text: str, option: str = "--set") -> tuple[str, Any]:
     """Key and value of `key=value`; a value that is not valid JSON is text."""
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not key:
-        raise InputError(f"--set must be key=value; got {text!r}.")
+        raise InputError(f"{option} must be key=value; got {text!r}.")
     try:
         return key, json.loads(value)
     except (json.JSONDecodeError, RecursionError):
         return key, {"None": None, "True": True, "False": False}.get(value, value)
+
+
+def configure(recipe: str, settings: dict[str, Any], data_root: Path | None) -> Any:
+    """The config of a recipe with settings changed, and with its images at `data_root`."""
+    from remnant.config import override
+    from remnant.data import DATASETS
+    from remnant.recipes import load_recipe
+
+    config = load_recipe(recipe)
+    place = "data.path" if DATASETS[config.data.dataset].needs_path else "data.root"
+    given = {} if data_root is None else {place: str(data_root)}
+    return override(config, given | settings)
 
 
 def print_json(value: Any) -> None:

@@ -14,6 +14,7 @@ def show(
     /,
     *,
     set_: console.Settings = None,
+    data_root: console.DataRoot = None,
     as_json: console.Json = False,
 ) -> None:
     """Show the config, memory plan and cost of a run before it starts. Needs no data.
@@ -23,12 +24,10 @@ def show(
     recipe
         Name from `remnant list recipes`, or path of a config.json.
     """
-    from remnant.config import override
     from remnant.planning.run_estimate import estimate
-    from remnant.recipes import load_recipe
     from remnant.terminal.tables import plan_lines
 
-    config = override(load_recipe(recipe), console.parse_settings(set_, {}))
+    config = console.configure(recipe, console.parse_settings(set_, {}), data_root)
     plan = estimate(config)
     if as_json:
         console.print_json({"config": config.model_dump(mode="json"), **plan})

@@ -71,7 +71,7 @@ def run(
         "training.precision": precision,
     }
     settings = console.parse_settings(set_, given)
-    configs = [_configure(recipe, settings, data_root) for recipe in recipes]
+    configs = [console.configure(recipe, settings, data_root) for recipe in recipes]
     name = configs[0].recipe if len(configs) == 1 else "several"
     folder = out if out is not None else Path("runs") / name
     several = expand(
@@ -89,18 +89,6 @@ def run(
             run_one(configs[0], folder)
         else:
             _print_sweep(folder, run_all(several, folder, run_one, _tell_failure))
-
-
-def _configure(recipe: str, settings: dict[str, Any], data_root: Path | None) -> Any:
-    """The config of a recipe with settings changed, and with its images at `data_root`."""
-    from remnant.config import override
-    from remnant.data import DATASETS
-    from remnant.recipes import load_recipe
-
-    config = load_recipe(recipe)
-    place = "data.path" if DATASETS[config.data.dataset].needs_path else "data.root"
-    given = {} if data_root is None else {place: str(data_root)}
-    return override(config, given | settings)
 
 
 def resume(folder: Path, /) -> None:

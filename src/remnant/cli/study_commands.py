@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from remnant.cli import console
+from remnant.cli.cluster_output import read_cluster, submit_runs
 from remnant.errors import InputError
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -27,6 +28,11 @@ def reproduce(
     data_root: console.DataRoot = None,
     equal: Literal["steps", "flops", "seconds"] | None = None,
     gpu: Literal["t4", "v100", "a100", "h100"] = "a100",
+    cluster: Literal["slurm", "local"] | None = None,
+    gpus_per_run: int | None = None,
+    hours: float | None = None,
+    partition: str | None = None,
+    set_slurm: Annotated[list[str] | None, Parameter(negative="")] = None,
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     dry_run: Flag = False,
 ) -> None:
@@ -55,6 +61,16 @@ def reproduce(
         What is made equal by changing the number of epochs: steps (as they are), flops or seconds.
     gpu
         Whose hours --dry-run tells.
+    cluster
+        Give the runs to a cluster, as one array of jobs: slurm, or local for jobs right here.
+    gpus_per_run
+        GPUs of every job; by default 1, or 0 where there are none.
+    hours
+        After which a job ends and queues again, to go on where it was; by default 24.
+    partition
+        Of Slurm.
+    set_slurm
+        More for Slurm as key=value, as in cpus_per_task=16 or account=vision. Repeatable.
     list_
         Print the studies.
     dry_run
@@ -70,7 +86,14 @@ def reproduce(
     if dry_run:
         _print_forecast(runs, folders[0].runs_path, gpu)
         return
-    failures = _carry_out(folders, runs, jobs, data_root)
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs must be at least 1; got {jobs}.")
+    options = read_cluster(cluster, gpus_per_run, hours, partition, set_slurm)
+    left = _prepare(folders, runs, data_root)
+    if left and options is not None and options.kind == "slurm":
+        submit_runs(folders, left, options, data_root)
+        return
+    failures = _carry_out(folders, left, jobs, data_root, options)
     for folder in folders:
         _print_study(folder)
     if failures:
@@ -86,10 +109,88 @@ def study(folder: Path, /) -> None:
         The folder of a study, such as studies/components-mini.
     """
     from remnant.studies import find_study
+    from remnant.studies.contest import contest_study
     from remnant.studies.study_folder import open_study, read_request
 
     request = read_request(folder)
-    _print_study(open_study(find_study(request.study), request, folder.resolve().parent))
+    known = contest_study(request.contest) if request.contest else find_study(request.study)
+    _print_study(open_study(known, request, folder.resolve().parent))
+
+
+def contest(
+    folder: Path,
+    /,
+    *,
+    budget: str = "60KiB/class",
+    methods: str = "bimae,er,icarl,bic",
+    codecs: str = "transform,webp",
+    seeds: str = "0",
+    image_size: int = 32,
+    tasks: int | None = None,
+    epochs: int | None = None,
+    jobs: int | None = None,
+    out: Path = Path("contest"),
+) -> None:
+    """Find out what learns your own images best at equal bytes of memory.
+
+    Splits the images, runs every method with every codec, and ends with a verdict, a page, and the
+    `remnant learn` line that uses the winner.
+
+    Parameters
+    ----------
+    folder
+        A folder with one sub-folder of images per class.
+    budget
+        Memory for exemplars, as in 60KiB/class or 2MiB.
+    methods
+        Names from `remnant list methods`, with commas between them.
+    codecs
+        Names from `remnant list codecs`, with commas between them.
+    seeds
+        One run of everything for each, as in 0,1,2: the verdict then has a spread.
+    image_size
+        Side in pixels to which images are resized.
+    tasks
+        How many tasks the classes come in; by default as many as suit their number.
+    epochs
+        Passes over the new images; by default those of the recipes.
+    jobs
+        Runs at the same time; by default one per core, or per GPU.
+    out
+        Folder of the contest and of its runs.
+    """
+    from remnant.studies.contest import (
+        CONTEST,
+        ContestRequest,
+        contest_study,
+        learn_command,
+        ranking,
+        verdict,
+    )
+    from remnant.studies.study_folder import StudyRequest, open_study
+
+    asked = ContestRequest(
+        folder=str(folder.expanduser().resolve()),
+        budget=budget,
+        methods=_names("--methods", methods),
+        codecs=_names("--codecs", codecs),
+        image_size=image_size,
+        num_tasks=tasks,
+        epochs=epochs,
+    )
+    request = StudyRequest(study=CONTEST, scale="mini", seeds=_numbers(seeds), contest=asked)
+    opened = open_study(contest_study(asked), request, out)
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs must be at least 1; got {jobs}.")
+    left = _prepare([opened], opened.runs, None)
+    failures = _carry_out([opened], left, jobs, None, None)
+    ranked = ranking(_print_study(opened))
+    if len(ranked) > 1:
+        console.out.print(verdict(ranked), style="bold", markup=False)
+    if ranked:
+        console.suggest(learn_command(ranked[0], asked))
+    if failures:
+        sys.exit(1)
 
 
 def _open_studies(
@@ -121,41 +222,58 @@ def _open_studies(
     return folders
 
 
-def _carry_out(
-    folders: Sequence[Any], runs: Sequence[Any], jobs: int | None, data_root: Path | None
-) -> Sequence[Any]:
-    from remnant.studies.fan_out import carry_out
+def _prepare(folders: Sequence[Any], runs: Sequence[Any], data_root: Path | None) -> list[Any]:
+    """The runs that are left, once it is clear that they can be carried out."""
     from remnant.studies.forecast import check_data, check_room
-    from remnant.terminal.study_progress import StudyProgress
 
-    if jobs is not None and jobs < 1:
-        raise InputError(f"--jobs must be at least 1; got {jobs}.")
-    distinct = list({run.name: run for run in runs}.values())
     place = folders[0].runs_path
-    left = [run for run in distinct if not run.is_done(place)]
+    left = [run for run in _distinct(runs) if not run.is_done(place)]
     check_data(left, data_root)
     check_room(left, place)
     for folder in folders:
         folder.write_request()
-    with StudyProgress(console.notes, len(distinct), len(distinct) - len(left)) as progress:
+    return left
+
+
+def _distinct(runs: Sequence[Any]) -> list[Any]:
+    return list({run.name: run for run in runs}.values())
+
+
+def _carry_out(
+    folders: Sequence[Any],
+    left: Sequence[Any],
+    jobs: int | None,
+    data_root: Path | None,
+    options: Any,
+) -> Sequence[Any]:
+    from remnant.studies.cluster import carry_out_locally
+    from remnant.studies.fan_out import carry_out
+    from remnant.terminal.study_progress import StudyProgress
+
+    place = folders[0].runs_path
+    total = len(_distinct([run for folder in folders for run in folder.runs]))
+    with StudyProgress(console.notes, total, total - len(left)) as progress:
+        told: dict[str, Any] = {"progress": progress, "data_root": data_root}
         try:
-            return carry_out(
-                left, place, jobs or _default_jobs(), data_root=data_root, progress=progress
-            )
+            if options is None:
+                return carry_out(left, place, jobs or _default_jobs(1), **told)
+            count = jobs or _default_jobs(options.gpus_per_run)
+            return carry_out_locally(left, place, options, count, **told)
         except KeyboardInterrupt:
             progress.close()
             console.notes.print("stopped. The same command goes on from the last checkpoints.")
             sys.exit(130)
 
 
-def _default_jobs() -> int:
-    """A run per GPU; without GPUs one per core: two of one thread beat one of two."""
+def _default_jobs(gpus_per_run: int) -> int:
+    """As many as GPUs allow, else one per core: two of one thread beat one of two."""
     import torch
 
-    return torch.cuda.device_count() or os.cpu_count() or 1
+    gpus = torch.cuda.device_count()
+    return max(1, gpus // gpus_per_run) if gpus and gpus_per_run else os.cpu_count() or 1
 
 
-def _print_study(folder: Any) -> None:
+def _print_study(folder: Any) -> Any:
     from remnant.studies.study_folder import PAGE
     from remnant.studies.study_page import write_pages
     from remnant.studies.study_tables import short_table, short_verdicts
@@ -170,6 +288,7 @@ def _print_study(folder: Any) -> None:
             console.out.print()
             console.out.print(text_table(short_verdicts(judgements)))
     console.out.print(f"page: {folder.path / PAGE}", markup=False)
+    return evidence
 
 
 def _print_studies() -> None:
@@ -196,12 +315,15 @@ def _print_forecast(runs: Sequence[Any], folder: Path, gpu: str) -> None:
     console.notes.print(
         f"measuring this machine for about {CALIBRATION_SECONDS:.0f} s", style="dim"
     )
-    forecasts = forecast(runs, folder, gpu)
-    console.out.print(forecast_table(forecasts, gpu, console.out.width))
-    left = [one for one in forecasts if one.state != "done"]
+    known, unknown = forecast(runs, folder, gpu)
+    console.out.print(forecast_table(known, gpu, console.out.width))
+    for one in unknown:
+        console.out.print(f"cannot be estimated: {one.run.name} ({one.reason})", markup=False)
+    total = len(known) + len(unknown)
+    left = [one for one in known if one.state != "done"]
     console.out.print(
-        f"{len(forecasts)} runs, {len(forecasts) - len(left)} done; left: "
-        f"{sum(one.hours for one in left):,.1f} hours of one core here, "
+        f"{total} runs, {len(known) - len(left)} done; left: "
+        f"{sum(one.hours or 0.0 for one in left):,.1f} hours of one core here, "
         f"{sum(one.gpu_hours for one in left):,.1f} of one {gpu.upper()} at 30 % of its peak."
     )
 

@@ -240,6 +240,19 @@ class Draws(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsRows(Protocol):
+    """A method whose loss does more with some rows of a batch than with others.
+
+    The FLOPs of a run are counted in a few steps and computed for the others, from their rows. That
+    rows differ by whether they are replayed or known in part is seen without this.
+    """
+
+    def row_kinds(self, batch: Batch) -> Tensor:
+        """Small whole numbers [B], below 8; rows with the same number take the same."""
+        ...
+
+
 def replayed_memory(method: Method[Any], reader: Reader) -> ImageSet | None:
     """The memory as it is replayed: completed by a method that draws."""
     return method.complete_memory(reader) if isinstance(method, Draws) else method.replay()

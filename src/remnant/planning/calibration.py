@@ -13,10 +13,13 @@ from remnant.config import RunConfig
 from remnant.data import describe_dataset
 from remnant.data.stream import resolve_tasks
 from remnant.methods import Method, build_method
+from remnant.phases import Batch
 from remnant.planning.flops import batch_of_noise, train_flops
 from remnant.training.task_loop import empty_tasks
 
-_BATCH = 16  # small, so that a step of the largest network ends in seconds
+_MOST_IMAGES = 16  # of a timed step
+_COUNTED_IMAGES = 2
+_STEP_FLOPS = 4e10  # of a timed step, so that one of the largest network ends in seconds
 # Peak of dense half-precision matrix products, from the makers' data sheets.
 GPU_PEAKS = {"t4": 65e12, "v100": 125e12, "a100": 312e12, "h100": 989e12}
 GPU_SHARE = 0.3  # of the peak that training reaches; an assumption
@@ -27,7 +30,6 @@ class Speed:
     """Training steps of one method on this machine, on one thread."""
 
     flops_per_second: float
-    saved_bytes_per_image: int  # what the backward pass needs, besides weights
 
 
 @contextmanager
@@ -51,28 +53,32 @@ def kind_of(config: RunConfig) -> str:
 def measure_speeds(configs: Sequence[RunConfig], seconds: float) -> dict[str, Speed]:
     """The speed on one thread of every kind of run among `configs`, in about so many seconds."""
     kinds = {kind_of(config): config for config in configs}
-    return {kind: _measure(config, seconds / max(1, len(kinds))) for kind, config in kinds.items()}
+    share = seconds / max(1, len(kinds))
+    return {kind: measure_speed(config, share) for kind, config in kinds.items()}
 
 
-def _measure(config: RunConfig, seconds: float) -> Speed:
+def measure_speed(config: RunConfig, seconds: float) -> Speed:
+    """In about so many seconds, or in as many as two steps take."""
+    method, shape, num_classes = _first_network(config)
+    flops = train_flops(method, shape, num_classes)
+    size = max(2, min(_MOST_IMAGES, int(_STEP_FLOPS // max(1, flops))))
+    rate = _steps_per_second(method, batch_of_noise(size, shape, num_classes), seconds)
+    return Speed(rate * size * flops)
+
+
+def _first_network(config: RunConfig) -> tuple[Method, tuple[int, int, int], int]:
+    """The network of the first task, the shape of its images and the number of its classes."""
     known = describe_dataset(config.data)
     shape = (known.image_size, known.image_size, known.channels)
     sizes = [len(task) for task in resolve_tasks(config.stream, known)]
     method = build_method(config, shape, sizes)
-    task = empty_tasks(sizes, shape)[0]
-    method.grow(task)
+    method.grow(empty_tasks(sizes, shape)[0])
     method.train()
-    flops = train_flops(method, shape, task.num_seen_classes)
-    rate = _steps_per_second(method, shape, task.num_seen_classes, seconds)
-    saved = _saved_bytes(method, shape, task.num_seen_classes)
-    return Speed(rate * _BATCH * flops, saved // 2)
+    return method, shape, sizes[0]
 
 
-def _steps_per_second(
-    method: Method, shape: tuple[int, int, int], num_classes: int, seconds: float
-) -> float:
-    batch = batch_of_noise(_BATCH, shape, num_classes)
-    durations = []
+def _steps_per_second(method: Method, batch: Batch, seconds: float) -> float:
+    durations: list[float] = []
     deadline = time.perf_counter() + seconds
     while len(durations) < 2 or (time.perf_counter() < deadline and len(durations) < 50):
         began = time.perf_counter()
@@ -82,20 +88,21 @@ def _steps_per_second(
     return 1 / sorted(durations)[len(durations) // 2]
 
 
-def _saved_bytes(method: Method, shape: tuple[int, int, int], num_classes: int) -> int:
-    """Bytes that a forward pass over two images keeps for the backward pass."""
-    storages: dict[int, int] = {}
+def saved_bytes_per_image(config: RunConfig) -> int:
+    """What a forward pass keeps for the backward pass besides weights; the same on any machine."""
+    method, shape, num_classes = _first_network(config)
+    own = {value.untyped_storage().data_ptr() for value in method.parameters()}
+    storages: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        storages[storage.data_ptr()] = storage.nbytes()
+        storages[storage.data_ptr()] = storage  # held, so that no address is given out twice
         return tensor
 
-    batch = batch_of_noise(2, shape, num_classes)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        terms = method.loss(batch)
-    del terms
-    return sum(storages.values())
+        method.loss(batch_of_noise(_COUNTED_IMAGES, shape, num_classes))
+    saved = sum(one.nbytes() for address, one in storages.items() if address not in own)
+    return saved // _COUNTED_IMAGES
 
 
 def gpu_hours(flops: float, gpu: str) -> float:

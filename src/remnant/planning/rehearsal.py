@@ -19,7 +19,7 @@ from remnant.config import RunConfig
 from remnant.data import DatasetFacts
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
-from remnant.methods import Method, build_method
+from remnant.methods import Method, TellsRows, build_method
 from remnant.phases import Batch, Phase
 from remnant.training.arithmetic import FlopCount
 from remnant.training.batches import Feeder, Preprocessing
@@ -31,6 +31,7 @@ _TASKS = 3  # that are rehearsed: the first, the second, and one more to see how
 _CLASSES = 2  # of each task; more would only widen the classifier
 _EXEMPLARS = 10  # of a class, about; where their sizes vary, images of a class
 _COUNTED = 4  # rows of each kind
+_MANY = 2048  # draws
 
 # Of an image set: images per class, among new classes and among old ones. None: no such class.
 PerClass = tuple[float | None, float | None]
@@ -145,9 +146,17 @@ class _Alone(Processes):
     def __init__(self) -> None:
         pass
 
-    device = torch.device("cpu")
-    rank = 0
-    count = 1
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def rank(self) -> int:
+        return 0
+
+    @property
+    def count(self) -> int:
+        return 1
 
     def autocast(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -203,30 +212,50 @@ class _Elsewhere(AbstractContextManager[None]):
 
 
 def _look_at(method: Method[Any], task: Task, phase: Phase, look: Preprocessing) -> PhaseWork:
-    is_partial = any(
-        one is not None and one.is_known is not None for one in (phase.data, phase.replay)
-    )
+    sets = (phase.data, phase.replay)
+    is_partial = any(one is not None and one.is_known is not None for one in sets)
     flops: dict[tuple[bool, bool, bool], float] = {}
     method.train()
     with only_moving(method, phase):
-        for shown_in_part in (False, True) if is_partial else (False,):
-            for is_whole, batch in _batches(
-                replace(phase, partial_view_ratio=float(shown_in_part)), look
-            ):
+        for in_part in (False, True) if is_partial else (False,):
+            shown = replace(phase, partial_view_ratio=float(in_part))
+            for whole_step, batch in _batches(shown, look):
                 for is_replay in (False, True):
-                    rows = torch.nonzero(batch.is_replay == is_replay).flatten()[:_COUNTED]
+                    rows = torch.nonzero(batch.is_replay == is_replay).flatten()
                     if len(rows):
-                        key = is_whole, is_replay, shown_in_part
-                        flops[key] = _count(method, phase, _part(batch, rows)) / len(rows)
+                        found = _mean_flops(method, phase, _part(batch, rows))
+                        flops[whole_step, is_replay, in_part] = found
     method.eval()
     return PhaseWork(
         phase.name, phase, _per_class(phase.data, task), _per_class(phase.replay, task), flops
     )
 
 
+def _mean_flops(method: Method[Any], phase: Phase, batch: Batch) -> float:
+    """FLOPs of a row, on average over the kinds that the method tells apart."""
+    if not isinstance(method, TellsRows):
+        return _count(method, phase, _part(batch, torch.arange(len(batch.labels))[:_COUNTED]))
+    kinds = method.row_kinds(batch)
+    shares = torch.bincount(method.row_kinds(_many_rows(batch))) / _MANY
+    total = 0.0
+    for kind in kinds.unique().tolist():
+        rows = torch.nonzero(kinds == kind).flatten()[:_COUNTED]
+        total += float(shares[kind]) * _count(method, phase, _part(batch, rows))
+    return total
+
+
+def _many_rows(batch: Batch) -> Batch:
+    """The first row many times, with other draws: to see how often rows are of which kind."""
+    rng = torch.Generator().manual_seed(0)
+    return replace(
+        _part(batch, torch.zeros(_MANY, dtype=torch.int64)),
+        draw=lambda _, *shape: torch.rand(_MANY, *shape, generator=rng),
+    )
+
+
 def _batches(phase: Phase, look: Preprocessing) -> Iterator[tuple[bool, Batch]]:
     """A batch of a whole step and one of another, as far as there are both; half of it new."""
-    changes = {"batch_size": 2 * _COUNTED, "sampling": "share", "new_share": (0.5, 0.5)}
+    changes = {"batch_size": 4 * _COUNTED, "sampling": "share", "new_share": (0.5, 0.5)}
     few = replace(phase, schedule=phase.schedule.model_copy(update=changes))
     feeder = Feeder(few, look, 0, torch.device("cpu"))
     num_steps = feeder.sampler.num_steps
@@ -255,14 +284,14 @@ def _part(batch: Batch, rows: Tensor) -> Batch:
 
 
 def _count(method: Method[Any], phase: Phase, batch: Batch) -> float:
-    """The FLOPs of every player's turn; one that moves more rarely counts for its share."""
+    """The FLOPs of a row in every player's turn; one that moves more rarely counts in part."""
     total = 0.0
     for player in phase.players:
         with FlopCount() as count:
             torch.stack([term.float() for term in player.loss(batch).values()]).sum().backward()
         total += count.flops / player.every
         method.zero_grad(set_to_none=True)
-    return total
+    return total / len(batch.labels)
 
 
 def _per_class(images: ImageSet | None, task: Task) -> PerClass:

@@ -38,7 +38,8 @@ class Counters:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Counters:
-        return cls(**{"train_flops": None, "new_images_shown": None} | values)
+        uncounted: dict[str, Any] = {"train_flops": None, "new_images_shown": None}
+        return cls(**uncounted | values)
 
     def add_flops(self, flops: int) -> None:
         if self.train_flops is not None:

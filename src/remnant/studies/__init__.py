@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from remnant.errors import InputError, nearest
 from remnant.studies import (
+    best_study,
+    budgets_study,
     buffer_study,
     cifar100_study,
     components_study,
@@ -18,6 +20,7 @@ from remnant.studies import (
     imagenet_subset_study,
     mask_ratio_study,
     memory_efficient_study,
+    methods_study,
     model_size_study,
     reconstructions_study,
     storage_study,
@@ -42,7 +45,10 @@ STUDIES: dict[str, Study] = {
         density_study,
         reconstructions_study,
         detail_example_study,
+        methods_study,
         storage_study,
+        budgets_study,
+        best_study,
     )
 }
 

@@ -10,8 +10,14 @@ STUDY = Study(
     question="Does the gain come from the number of exemplars alone?",
     rows=(
         Row("dytox", "DyTox, 20 images", "dytox"),
-        Row("dytox-masked", "DyTox, 80 quarters", "dytox-masked"),
-        Row("full", "Bilateral MAE, 80 quarters", "bimae-full", paper="bimae"),
+        Row("dytox-masked", "DyTox, 80 quarters", "dytox-masked", against="dytox"),
+        Row(
+            "full",
+            "Bilateral MAE, 80 quarters",
+            "bimae-full",
+            paper="bimae",
+            against="dytox-masked",
+        ),
     ),
     columns={
         "smoke": smoke("cifar100-10"),

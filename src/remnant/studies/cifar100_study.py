@@ -19,7 +19,19 @@ STUDY = Study(
     title="CIFAR-100 in 10, 20 and 50 tasks",
     source="Table 1 and its figure",
     question="Is Bilateral MAE ahead of the methods of its day at equal bytes of memory?",
-    rows=(*ROWS, Row("er", "ER", "er"), Row("best", "Bilateral MAE, best options", "bimae")),
+    rows=(
+        *ROWS,
+        Row("er", "ER", "er"),
+        Row(
+            "best",
+            "Bilateral MAE, best options",
+            "bimae",
+            paper="best",
+            printed=(),
+            against="er",
+            is_rival=False,
+        ),
+    ),
     columns={
         "smoke": smoke("cifar100-10"),
         "mini": mini("cifar100", "cifar100-10"),

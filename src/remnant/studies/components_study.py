@@ -10,9 +10,9 @@ STUDY = Study(
     question="What does each part of the method add?",
     rows=(
         Row("baseline", "Baseline: 20 whole images", "bimae-baseline"),
-        Row("replay", "+ generated replay", "bimae-replay"),
-        Row("reconstruction", "+ reconstruction loss", "bimae-reconstruction"),
-        Row("full", "+ detail branch", "bimae-full", paper="bimae"),
+        Row("replay", "+ generated replay", "bimae-replay", against="baseline"),
+        Row("reconstruction", "+ reconstruction loss", "bimae-reconstruction", against="replay"),
+        Row("full", "+ detail branch", "bimae-full", paper="bimae", against="reconstruction"),
     ),
     columns=ablation(),
     claims=(

@@ -10,7 +10,7 @@ STUDY = Study(
     question="Does the detail branch need the frequency domain?",
     rows=(
         Row("spatial", "Spatial", "bimae-spatial"),
-        Row("full", "Frequency", "bimae-full", paper="bimae"),
+        Row("full", "Frequency", "bimae-full", paper="bimae", against="spatial"),
     ),
     columns=ablation(),
     claims=(Claim("the loss belongs in the frequency domain", "full", "spatial"),),

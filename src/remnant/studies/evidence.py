@@ -126,7 +126,8 @@ class Evidence:
         rivals = [
             self.cells[row.name, column.name]
             for row in self.rows
-            if row.name != claim.row and claim.against in ("", row.name)
+            if row.name != claim.row
+            and (row.name == claim.against or (not claim.against and row.is_rival))
         ]
         printed = _printed_difference(cell, rivals, claim.metric)
         # The best of all others can be told once all others have run.

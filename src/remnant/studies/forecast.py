@@ -7,9 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from remnant.config import RunConfig
 from remnant.data import DATASETS, data_root
 from remnant.errors import InputError
-from remnant.planning.calibration import Speed, gpu_hours, kind_of, measure_speeds, one_thread
+from remnant.planning.calibration import (
+    Speed,
+    gpu_hours,
+    kind_of,
+    measure_speed,
+    one_thread,
+    saved_bytes_per_image,
+)
 from remnant.planning.run_estimate import estimate
 from remnant.reports.units import bytes_text
 from remnant.runs.run_folder import CONFIG
@@ -28,38 +36,89 @@ class Forecast:
     state: str  # "done", "begun" or "to do"
     images: int
     flops: float
-    hours: float  # here, on one thread
+    parameters: int  # after the last task
+    hours: float | None  # here, on one thread; None: not measured
     gpu_hours: float
     gpu_bytes: int  # of a training step at its own batch size, roughly
     disk_bytes: int
+
+
+@dataclass(frozen=True)
+class NoForecast:
+    """A run of which nothing can be told before it starts."""
+
+    run: StudyRun
+    reason: str
 
 
 def forecast(
     runs: Sequence[StudyRun],
     folder: Path,
     gpu: str = "a100",
-    seconds: float = CALIBRATION_SECONDS,
-) -> list[Forecast]:
-    """Every distinct run, with hours from a short measurement on this machine."""
+    seconds: float | None = CALIBRATION_SECONDS,
+) -> tuple[list[Forecast], list[NoForecast]]:
+    """Every distinct run, with hours from a measurement on this machine, or none without seconds.
+
+    A method may need more than noise to compute a loss. Such runs come apart, with the reason.
+    """
     distinct = list({run.name: run for run in runs}.values())
+    kinds = len({kind_of(run.config) for run in distinct})
+    measured = _Measurements(None if seconds is None else seconds / max(1, kinds))
+    known: list[Forecast] = []
+    unknown: list[NoForecast] = []
     with one_thread():
-        speeds = measure_speeds([run.config for run in distinct], seconds)
-        return [_forecast(run, folder, speeds[kind_of(run.config)], gpu) for run in distinct]
+        for run in distinct:
+            try:
+                known.append(_forecast(run, folder, measured, gpu))
+            except Exception as error:  # of any method's code, plug-ins too: none may end the rest
+                unknown.append(NoForecast(run, _reason(error)))
+    return known, unknown
 
 
-def _forecast(run: StudyRun, folder: Path, speed: Speed, gpu: str) -> Forecast:
+class _Measurements:
+    """Speed and bytes of every kind of run, measured when it is first asked for."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._speeds: dict[str, Speed] = {}
+        self._saved: dict[str, int] = {}
+
+    def hours(self, config: RunConfig, flops: float) -> float | None:
+        if self._seconds is None:
+            return None
+        kind = kind_of(config)
+        if kind not in self._speeds:
+            self._speeds[kind] = measure_speed(config, self._seconds)
+        return flops / self._speeds[kind].flops_per_second / 3600
+
+    def saved_bytes(self, config: RunConfig) -> int:
+        kind = kind_of(config)
+        if kind not in self._saved:
+            self._saved[kind] = saved_bytes_per_image(config)
+        return self._saved[kind]
+
+
+def _reason(error: Exception) -> str:
+    first = next(iter(str(error).splitlines()), "")
+    return first if isinstance(error, InputError) else f"{type(error).__name__}: {first}"
+
+
+def _forecast(run: StudyRun, folder: Path, measured: _Measurements, gpu: str) -> Forecast:
+    state = state_of(run, folder)
     plan = estimate(run.config)
+    flops, parameters = plan["train_flops"], plan["parameters"]
     batch = run.config.method.first.batch_size
     return Forecast(
         run,
-        state_of(run, folder),
+        state,
         plan["train_images"],
-        plan["train_flops"],
-        plan["train_flops"] / speed.flops_per_second / 3600,
-        gpu_hours(plan["train_flops"], gpu),
+        flops,
+        parameters,
+        measured.hours(run.config, flops),
+        gpu_hours(flops, gpu),
         # Weights, gradients and two moments; half precision halves what is saved.
-        16 * plan["parameters"] + speed.saved_bytes_per_image * batch // 2,
-        _disk_bytes(plan["parameters"]),
+        16 * parameters + measured.saved_bytes(run.config) * batch // 2,
+        _disk_bytes(parameters),
     )
 
 

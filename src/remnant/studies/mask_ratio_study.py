@@ -9,7 +9,7 @@ STUDY = Study(
     source="Table 5",
     question="Which share of patches serves best, and what is lost against real images?",
     rows=(
-        Row("mask60", "r = 0.60", "bimae-mask60"),
+        Row("mask60", "r = 0.60", "bimae-mask60", against="full"),
         Row("full", "r = 0.75", "bimae-full", paper="bimae"),
         Row("mask90", "r = 0.90", "bimae-mask90", against="full"),
         Row("real-bytes", "real images, as many bytes", "bimae-real-bytes", against="full"),

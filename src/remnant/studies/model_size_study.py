@@ -11,8 +11,8 @@ STUDY = Study(
     rows=(
         Row("expandable", "DER w/o P", "expandable"),
         Row("dytox", "DyTox", "dytox"),
-        Row("full", "Bilateral MAE", "bimae-full", paper="bimae"),
-        Row("half-mlp", "Bilateral MAE, half of the MLP's width", "bimae-mlp768"),
+        Row("full", "Bilateral MAE", "bimae-full", paper="bimae", against="dytox"),
+        Row("half-mlp", "Bilateral MAE, half of the MLP's width", "bimae-mlp768", against="full"),
     ),
     columns={
         "smoke": smoke("cifar100-10"),

@@ -16,11 +16,11 @@ STUDY = Study(
     source="",
     question="What is a byte of memory worth under each codec?",
     rows=(
-        *(Row(f"er-{name}", f"ER, {label}", "er", changes=_codec(name))
+        *(Row(f"er-{name}", f"ER, {label}", "er", changes=_codec(name), against="er-raw")
           for name, label in _CODECS.items()),
         Row("bimae-patches", "Bilateral MAE, quarters", "bimae-exact"),
         Row("bimae-coded", "Bilateral MAE, coded quarters", "bimae-exact",
-            changes=_codec("coded-patches")),
+            changes=_codec("coded-patches"), against="bimae-patches"),
     ),
     columns={
         "smoke": smoke(""),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from remnant.errors import InputError, nearest
+from remnant.metrics import newest
 from remnant.recipes import Published
 from remnant.runs.run_folder import RunResult
 
@@ -31,12 +32,19 @@ class Metric:
     is_accuracy: bool = True  # a share of test images, in percent
 
 
+def _newest(result: RunResult) -> float | None:
+    """On file since 0.2; in older folders the matrix tells."""
+    if result.newest_accuracy is not None or not result.accuracy_matrix:
+        return result.newest_accuracy
+    return newest(result.accuracy_matrix)
+
+
 AVG = Metric("avg", "Avg", lambda result: result.average_accuracy, lambda row: row.avg)
 LAST = Metric("last", "Last", lambda result: result.last_accuracy, lambda row: row.last)
 FORGETTING = Metric(
     "forgetting", "F", lambda result: result.forgetting, lambda row: row.forgetting, True
 )
-NEWEST = Metric("newest", "Newest", lambda result: result.newest_accuracy)
+NEWEST = Metric("newest", "Newest", _newest)
 TOP5_AVG = Metric("top5-avg", "Top-5 Avg", lambda it: it.top5_average, lambda row: row.avg, top=5)
 TOP5_LAST = Metric("top5-last", "Top-5 Last", lambda it: it.top5_last, lambda row: row.last, top=5)
 MILLIONS = Metric(
@@ -64,7 +72,8 @@ class Row:
     paper: str = ""  # the preset at the paper's scale, where that is another
     changes: Mapping[str, Any] = field(default_factory=dict)
     printed: tuple[Published, ...] | None = None  # None: those of the preset
-    against: str = ""  # the row whose difference stands beside this one; "": the row above
+    against: str = ""  # the row to which its difference is shown; "": none
+    is_rival: bool = True  # counts among "all others"
 
     def preset_at(self, scale: StudyScale) -> str:
         return self.paper if scale == "paper" and self.paper else self.preset

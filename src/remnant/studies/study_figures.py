@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from remnant.errors import InputError
-from remnant.reports.charts.canvas import MARKERS, SERIES, render
+from remnant.reports.charts.canvas import MARKERS, SERIES, put_legend_above, render
 from remnant.reports.charts.system_charts import curves_chart, density_chart, has_density
 from remnant.reports.groups import RunGroup
 from remnant.reports.sheets.paper_sheets import (
@@ -33,11 +34,11 @@ class Figure:
 
 def draw_figures(evidence: Evidence) -> list[Figure]:
     """All figures that the finished runs allow."""
-    drawn = []
+    drawn = _over_columns(evidence) if "budgets" in evidence.study.figures else []
     for name in evidence.study.figures:
         for column in evidence.columns:
             groups = groups_of(evidence, column)
-            if groups:
+            if groups and name in FIGURES:
                 drawn += FIGURES[name](evidence, column, groups)
     return drawn
 
@@ -84,6 +85,36 @@ def _series(evidence: Evidence, column: Column, groups: list[RunGroup]) -> list[
 
 def _mean(group: RunGroup, metric: Metric) -> float:
     spread = group.spread(lambda run: metric.measured(run.result))
+    return float("nan") if spread is None else spread.mean
+
+
+def _over_columns(evidence: Evidence) -> list[Figure]:
+    """Accuracy at the end over the columns, a line per row: accuracy against budgets."""
+    titles = [column.title for column in evidence.columns]
+    lines = {
+        row.label: [_at(evidence, row.name, column.name) for column in evidence.columns]
+        for row in evidence.rows
+    }
+    known = {label: values for label, values in lines.items() if np.isfinite(values).any()}
+    if not known:
+        return []
+
+    def draw(axes: Axes) -> None:
+        for index, (label, values) in enumerate(known.items()):
+            color, marker = SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
+            style = "-" if index < len(SERIES) else "--"
+            axes.plot(values, style, color=color, marker=marker, label=label)
+        axes.set_xticks(range(len(titles)), [title.removesuffix(" per class") for title in titles])
+        axes.set(xlabel="memory per class", ylabel="accuracy at the end (%)")
+        put_legend_above(axes, columns=1)
+
+    caption = "After the last task, on all classes."
+    height = 3.0 + 0.19 * len(known)
+    return [Figure("budgets", evidence.study.title, caption, render(draw, height))]
+
+
+def _at(evidence: Evidence, row: str, column: str) -> float:
+    spread = evidence.cells[row, column].measured(LAST)
     return float("nan") if spread is None else spread.mean
 
 

@@ -2,6 +2,7 @@
 
 OUT/runs/NAME/            run folders, shared by all studies in OUT
 OUT/runs/NAME.log         what each printed
+OUT/jobs/                 jobs of a cluster, where there is one (`cluster`)
 OUT/STUDY-SCALE/study.json, index.html, study.md, table.csv, table.tex
 """
 
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from remnant._version import __version__
 from remnant.errors import InputError
 from remnant.files import make_folder, read_json_object, write_json
+from remnant.studies.contest import ContestRequest
 from remnant.studies.equal_terms import equal_epochs, with_epochs
 from remnant.studies.study import Equal, Study, StudyScale
 from remnant.studies.study_runs import StudyRun, runs_of
@@ -39,6 +41,7 @@ class StudyRequest(BaseModel):
     rows: list[str] = []  # []: all
     columns: list[str] = []
     equal: Equal = "steps"
+    contest: ContestRequest | None = None  # of a study over somebody's own images
     epochs: dict[str, int] = {}  # of the runs whose epochs were changed to make them equal
     format: Literal[1] = 1
     remnant: str = __version__
@@ -87,10 +90,10 @@ def open_study(study: Study, request: StudyRequest, out: Path) -> StudyFolder:
     whole = request
     if (path / STUDY_FILE).exists():
         known = read_request(path)
-        if (known.study, known.scale, known.equal) != (request.study, request.scale, request.equal):
+        if _kind(known) != _kind(request):
             raise InputError(
                 f"{path} holds the study {known.study} at scale {known.scale} with equal "
-                f"{known.equal}. Choose another --out."
+                f"{known.equal}, or one of other images. Choose another --out."
             )
         whole = known.widened(request)
     if request.equal != "steps":
@@ -100,6 +103,10 @@ def open_study(study: Study, request: StudyRequest, out: Path) -> StudyFolder:
             known_epochs = equal_epochs(runs, request.equal) | whole.epochs
             whole = whole.model_copy(update={"epochs": known_epochs})
     return StudyFolder(path, study, whole, _runs(study, whole))
+
+
+def _kind(request: StudyRequest) -> tuple[object, ...]:
+    return request.study, request.scale, request.equal, request.contest
 
 
 def _runs(study: Study, request: StudyRequest) -> list[StudyRun]:

@@ -7,6 +7,7 @@ from base64 import b64encode
 from remnant.files import write_text
 from remnant.reports.embed import inline_svg
 from remnant.reports.page import Picture, render_page
+from remnant.studies.contest import ContestRequest
 from remnant.studies.evidence import Evidence
 from remnant.studies.study_figures import Figure, draw_figures
 from remnant.studies.study_folder import CSV, LATEX, MARKDOWN, PAGE, StudyFolder
@@ -68,6 +69,8 @@ def _picture(figure: Figure) -> Picture:
 def command_text(folder: StudyFolder) -> str:
     """The command that makes the study again."""
     request = folder.request
+    if request.contest is not None:
+        return _contest_text(request.contest, request.seeds)
     parts = [f"remnant reproduce {request.study} --scale {request.scale}"]
     if request.seeds != [0]:
         parts.append(f"--seeds {','.join(map(str, request.seeds))}")
@@ -77,3 +80,11 @@ def command_text(folder: StudyFolder) -> str:
     if request.equal != folder.study.equal:
         parts.append(f"--equal {request.equal}")
     return " ".join(parts)
+
+
+def _contest_text(contest: ContestRequest, seeds: list[int]) -> str:
+    return (
+        f"remnant contest {contest.folder} --budget {contest.budget} "
+        f"--methods {','.join(contest.methods)} --codecs {','.join(contest.codecs)} "
+        f"--image-size {contest.image_size} --seeds {','.join(map(str, seeds))}"
+    )

@@ -47,12 +47,8 @@ def key_metric(evidence: Evidence) -> Metric:
 
 
 def rival_of(evidence: Evidence, row: Row) -> Row | None:
-    """The row that a row is compared with: the one it names, or the one above."""
-    names = [one.name for one in evidence.rows]
-    if row.against:
-        return evidence.study.row(row.against) if row.against in names else None
-    index = names.index(row.name)
-    return evidence.rows[index - 1] if index > 0 else None
+    """The row that a row is compared with, where it is part of the table."""
+    return next((one for one in evidence.rows if one.name == row.against), None)
 
 
 def result_table(evidence: Evidence, column: Column) -> Table:
@@ -133,25 +129,29 @@ def cost_table(evidence: Evidence) -> Table:
 
 
 def short_table(evidence: Evidence, column: Column) -> Table:
-    """The same for a terminal: the numbers of a row in two cells."""
+    """The same for a terminal: the numbers of a row in two cells, or one where none is printed."""
     metrics, key = evidence.study.metrics, key_metric(evidence)
-    names = " / ".join(metric.title for metric in metrics)
+    cells = [evidence.cells[row.name, column.name] for row in evidence.rows]
+    printed = [[cell.printed(metric) for metric in metrics] for cell in cells]
+    has_printed = any(value is not None for values in printed for value in values)
     rows = []
-    for row in evidence.rows:
-        cell = evidence.cells[row.name, column.name]
-        printed = [number_text(cell.printed(metric), metric) for metric in metrics]
-        measured = [
-            MISSING if (spread := cell.measured(metric)) is None
-            else number_text(spread.mean, metric)
-            for metric in metrics
-        ]  # fmt: skip
-        rival = rival_of(evidence, row)
+    for cell, values in zip(cells, printed, strict=True):
+        spreads = [cell.measured(metric) for metric in metrics]
+        means = [None if spread is None else spread.mean for spread in spreads]
+        rival = rival_of(evidence, cell.row)
         gap = None
         if rival is not None:
             gap = difference(cell, evidence.cells[rival.name, column.name], key)
-        rows.append([row.label, " / ".join(printed), " / ".join(measured), difference_text(gap)])
-    headers = [names, "printed", "measured", f"{key.title} against"]
-    return Table(headers, rows, first_number=1)
+        numbers = [_joined(one, metrics) for one in ([values] if has_printed else []) + [means]]
+        rows.append([cell.row.label, *numbers, difference_text(gap)])
+    headers = [" / ".join(metric.title for metric in metrics)]
+    headers += ["printed"] if has_printed else []
+    return Table([*headers, "measured", f"{key.title} against"], rows, first_number=1)
+
+
+def _joined(values: Sequence[float | None], metrics: Sequence[Metric]) -> str:
+    pairs = zip(values, metrics, strict=True)
+    return " / ".join(number_text(value, metric) for value, metric in pairs)
 
 
 def short_verdicts(judgements: Sequence[Judgement]) -> Table:

@@ -180,7 +180,7 @@ def forecast_table(forecasts: Sequence[Any], gpu: str, width: int) -> Table:
     for title in titles:
         table.add_column(title, justify="right", no_wrap=True)
     for one in forecasts:
-        cells = [count_text(one.flops), hours_text(one.hours), hours_text(one.gpu_hours),
+        cells = [count_text(one.flops), hours_text(one.hours or 0.0), hours_text(one.gpu_hours),
                  count_text(one.images), bytes_text(one.gpu_bytes)]  # fmt: skip
         table.add_row(one.run.name, one.state, *cells[: len(titles)])
     return table

@@ -222,8 +222,9 @@ class _NotingTrainer(Trainer):
     ) -> Terms:
         """Note what the loss is given, then take it; only `Method.loss` hides patches."""
         if task.index > 0:
-            hides = isinstance(method, SeesParts) and player.loss == method.loss
-            patches = method.shown_patches(batch) if hides else None
+            patches = None
+            if isinstance(method, SeesParts) and player.loss == method.loss:
+                patches = method.shown_patches(batch)
             shown = Shown(
                 task.index, phase.name, batch.views, batch.labels, batch.is_replay, patches
             )

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 from remnant.images import Task
+from remnant.methods.base import TellsRows
 from remnant.phases import Batch, Phase, Terms
 
 _aten = torch.ops.aten
@@ -87,64 +88,74 @@ def counted_apart(
 
 # -------------------------------------------------------------------------------- training steps
 
-Rows = tuple[int, int, int, int]  # new and replayed rows known whole, then those known in part
+Rows = tuple[int, ...]  # how many rows of each kind a batch has
+_MAX_KINDS = 32
+_CHECKS = 3  # steps that must agree before others are computed
 
 
-def count_rows(batch: Batch) -> Rows:
-    """How many rows of each kind a batch has."""
-    is_new = ~batch.is_replay
-    is_whole = torch.ones_like(is_new)
+def count_rows(method: nn.Module, batch: Batch) -> Rows:
+    """Rows are told apart by whether they are replayed, known in part, and by the method."""
+    kinds = batch.is_replay.long()
     if batch.is_known is not None:
-        is_whole = batch.is_known.flatten(1).all(dim=1)
-    kinds = (is_new & is_whole, ~is_new & is_whole, is_new & ~is_whole, ~is_new & ~is_whole)
-    new, replayed, new_in_part, replayed_in_part = torch.stack(kinds).sum(dim=1).tolist()
-    return new, replayed, new_in_part, replayed_in_part
+        kinds = kinds + 2 * (~batch.is_known.flatten(1).all(dim=1)).long()
+    if isinstance(method, TellsRows):
+        kinds = kinds + 4 * method.row_kinds(batch).to(kinds.device)
+    return tuple(torch.bincount(kinds, minlength=_MAX_KINDS).tolist())
 
 
 class StepArithmetic:
     """What steps of one kind take, as a function of their rows.
 
-    A few steps are counted. Once the FLOPs of a row of each kind follow from these and another
-    step agrees, all later ones are computed. Where steps are not the sum of their rows, every step
-    that is not equal to an earlier one is counted.
+    A few steps are counted. Once the FLOPs of a row of each kind follow from these and some more
+    steps agree, all later ones are computed. Where steps are not the sum of their rows, each is
+    counted.
     """
 
     def __init__(self) -> None:
         self._seen: dict[Rows, int] = {}
         self._per_row: np.ndarray | None = None  # of each kind; 0 for kinds not seen yet
-        self._is_checked = False
+        self._num_checks = 0
         self._is_sum_of_rows = True
 
     def known(self, rows: Rows) -> int | None:
         """The FLOPs of a step; None where it must be counted."""
-        if rows in self._seen:
-            return self._seen[rows]
-        return self._predict(rows) if self._is_checked and self._is_sum_of_rows else None
+        if not self._is_sum_of_rows or self._num_checks < _CHECKS:
+            return None
+        return self._predict(rows)
 
     def learn(self, rows: Rows, flops: int) -> None:
         """Note what a step took."""
         predicted = self._predict(rows)
         if predicted is not None:
-            self._is_checked = True
+            self._num_checks += 1
             self._is_sum_of_rows &= predicted == flops
+            return
+        if self._has_new_kind(rows):
+            self._num_checks = 0
         self._seen[rows] = flops
         self._per_row = self._solve()
 
     def _predict(self, rows: Rows) -> int | None:
-        if self._per_row is None or any(np.array(rows)[self._unseen]):
+        if rows in self._seen:
+            return self._seen[rows]
+        if self._per_row is None or self._has_new_kind(rows):
             return None
         return int(self._per_row @ np.array(rows))
 
+    def _has_new_kind(self, rows: Rows) -> bool:
+        return any(count > 0 and not has for count, has in zip(rows, self._kinds, strict=True))
+
     @property
-    def _unseen(self) -> np.ndarray:
-        """Kinds of rows that no step had: bool [4]."""
-        return ~np.array(list(self._seen)).any(axis=0)
+    def _kinds(self) -> list[bool]:
+        """Which kinds of rows some step had."""
+        if not self._seen:
+            return [False] * _MAX_KINDS
+        return [any(counts) for counts in zip(*self._seen, strict=True)]
 
     def _solve(self) -> np.ndarray | None:
         """FLOPs per row of each kind; None where the steps do not decide them."""
         steps = np.array(list(self._seen), dtype=np.float64)
-        kinds = ~self._unseen
-        if np.linalg.matrix_rank(steps) < kinds.sum():
+        if np.linalg.matrix_rank(steps) < sum(self._kinds):
             return None
         found = np.linalg.lstsq(steps, np.array(list(self._seen.values())), rcond=None)[0]
         return found.round().astype(np.int64)
@@ -166,7 +177,7 @@ class PhaseArithmetic:
         is_whole = self.phase.is_whole_step
         kind = (player, is_whole is not None and is_whole(batch.step, batch.num_steps))
         # Steps may also differ in their terms, which are known only afterwards.
-        variants, rows = self._kinds.setdefault(kind, {}), count_rows(batch)
+        variants, rows = self._kinds.setdefault(kind, {}), count_rows(self.method, batch)
         is_known = bool(variants) and all(one.known(rows) is not None for one in variants.values())
         if is_known or is_compiled:
             terms, flops = move(), None

@@ -1,0 +1,48 @@
+"""The flagship against all methods, with raw and with coded exemplars."""
+
+from remnant.studies.budgets_study import CONVOLUTIONS, ORDERS
+from remnant.studies.columns import in_tasks, smoke
+from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, Claim, Column, Row, Study
+
+_CODED = {"memory.codec": {"name": "transform", "quality": 50}}
+_BALANCED = {"method.first.sampling": "balanced"}
+
+
+def _row(name: str, label: str) -> Row:
+    return Row(name, label, name, printed=())
+
+
+STUDY = Study(
+    name="best",
+    title="The flagship against all methods at 60 KiB per class",
+    source="",
+    question="Is the flagship first when every method has the codec and the sampling that suit it?",
+    rows=(
+        Row("best", "Bilateral MAE, best options", "bimae", paper="best", printed=(), against="er"),
+        _row("er", "ER"),
+        Row("er-conv", "ER on the flagship's network", "er", changes=CONVOLUTIONS, printed=()),
+        _row("icarl", "iCaRL"),
+        _row("ucir", "UCIR"),
+        _row("wa", "WA"),
+        _row("bic", "BiC"),
+        _row("podnet", "PODNet"),
+        _row("expandable", "DER w/o P"),
+        _row("dytox", "DyTox"),
+    ),
+    columns={
+        "smoke": smoke(""),
+        "mini": (
+            Column("coded", "coded, as published", "cifar100-mini", _CODED),
+            Column("coded-balanced", "coded, balanced", "cifar100-mini", _CODED | _BALANCED),
+        ),
+        "lite": in_tasks("cifar100-lite", (10,)),
+        "paper": in_tasks("cifar100", (10, 20, 50)),
+    },
+    claims=(
+        Claim("ends first at equal bytes", "best", ""),
+        Claim("is first on average at equal bytes", "best", "", AVG),
+    ),
+    metrics=(AVG, LAST, FORGETTING, NEWEST),
+    figures=("curves",),
+    orders=ORDERS,
+)

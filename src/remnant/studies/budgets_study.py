@@ -1,0 +1,64 @@
+"""Accuracy against bytes: the flagship and its rivals with the same codec at six budgets."""
+
+from remnant.studies.columns import smoke
+from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, Claim, Column, Row, Study
+
+# Coarser where less fits: count is worth more than fidelity below a hundred exemplars per class.
+QUALITIES = {"1.5": 20, "3": 20, "6": 30, "15": 40, "30": 50, "60": 50}
+# The network and the optimiser of the flagship under plain replay, so that method and network are
+# told apart.
+CONVOLUTIONS = {
+    "method.backbone.name": "conv",
+    "method.first.optimizer.lr": 0.05,
+    "method.first.optimizer.nesterov": True,
+    "method.first.optimizer.warmup_epochs": 1.0,
+}
+ROWS = (
+    Row("best", "Bilateral MAE, best options", "bimae", printed=(), against="er"),
+    Row("er", "ER", "er", printed=()),
+    Row("er-conv", "ER on the flagship's network", "er", changes=CONVOLUTIONS, printed=()),
+    Row("bic", "BiC", "bic", printed=()),
+    Row("icarl", "iCaRL", "icarl", printed=()),
+    Row("podnet", "PODNet", "podnet", printed=()),
+    Row("expandable", "DER w/o P", "expandable", printed=()),
+    Row("dytox", "DyTox", "dytox", printed=()),
+    Row("joint", "Joint training", "joint", printed=(), is_rival=False),
+    Row(
+        "joint-conv",
+        "Joint training on the flagship's network",
+        "joint",
+        changes=CONVOLUTIONS,
+        printed=(),
+        is_rival=False,
+    ),
+)
+# Three different sets of ten classes, one for each seed.
+ORDERS = ("default", "dytox-2", "dytox-3")
+
+
+def _column(kib: str) -> Column:
+    changes = {
+        "memory.budget": f"{kib}KiB/class",
+        "memory.codec": {"name": "transform", "quality": QUALITIES[kib]},
+        "method.first.sampling": "balanced",
+    }
+    return Column(f"{kib}KiB", f"{kib} KiB per class", "cifar100-mini", changes)
+
+
+STUDY = Study(
+    name="budgets",
+    title="Accuracy against bytes of memory",
+    source="",
+    question="Is the flagship first at every budget, with the same codec and sampling for all?",
+    rows=ROWS,
+    columns={"smoke": smoke(""), "mini": tuple(_column(kib) for kib in QUALITIES)},
+    claims=(
+        Claim("ends first at equal bytes", "best", ""),
+        Claim("is first on average at equal bytes", "best", "", AVG),
+        Claim("ends above plain replay", "best", "er"),
+        Claim("ends above plain replay on its own network", "best", "er-conv"),
+    ),
+    metrics=(AVG, LAST, FORGETTING, NEWEST),
+    figures=("budgets",),
+    orders=ORDERS,
+)

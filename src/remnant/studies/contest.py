@@ -1,0 +1,121 @@
+"""A study over somebody's own images: methods and codecs at equal bytes, and which to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from remnant.errors import InputError, nearest
+from remnant.memory import CODECS
+from remnant.methods import METHODS
+from remnant.recipes import PRESETS
+from remnant.studies.evidence import Cell, Evidence, difference, judge
+from remnant.studies.study import AVG, FORGETTING, LAST, Column, Row, Study
+
+CONTEST = "contest"
+COLUMN = "images"
+METHOD_NAMES = ("bimae", "er", "icarl", "bic")
+CODEC_NAMES = ("transform", "webp")
+
+
+class ContestRequest(BaseModel):
+    """Whose images, how many bytes, and who takes part."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    folder: str
+    budget: str
+    methods: list[str]
+    codecs: list[str]
+    image_size: int
+    num_tasks: int | None = None
+    epochs: int | None = None
+
+
+def contest_study(request: ContestRequest) -> Study:
+    """The study that a request stands for.
+
+    Raises:
+        InputError: A method or a codec is unknown.
+    """
+    for name in request.methods:
+        if name not in PRESETS or "folder" not in PRESETS[name].protocols:
+            known = [one for one, preset in PRESETS.items() if "folder" in preset.protocols]
+            raise InputError(
+                f"--methods: {name!r} is not one that can take part.{nearest(name, known)}"
+            )
+    for name in request.codecs:
+        CODECS.find(name, "--codecs")
+    rows = [row for name in request.methods for row in _rows(name, request)]
+    if len(rows) < 2:
+        raise InputError("a contest needs two to compare. Give more --methods or --codecs.")
+    changes = {"data.path": request.folder, "data.image_size": request.image_size}
+    if request.num_tasks is not None:
+        changes["stream.num_tasks"] = request.num_tasks
+    if request.epochs is not None:
+        changes["method.first.epochs"] = request.epochs
+    folder = Path(request.folder).name
+    return Study(
+        name=CONTEST,
+        title=f"Methods and codecs on {folder}",
+        source="",
+        question=f"What learns the images of {folder} best in {request.budget} of memory?",
+        rows=tuple(rows),
+        columns={"mini": (Column(COLUMN, folder, "folder", changes),)},
+        metrics=(AVG, LAST, FORGETTING),
+        figures=("curves",),
+    )
+
+
+def _rows(method: str, request: ContestRequest) -> list[Row]:
+    setup = PRESETS[method].setup("folder")
+    assert setup is not None, "its preset has the protocol"
+    if not METHODS[setup.method.name].uses_memory:
+        return [Row(method, method, method)]
+    return [
+        Row(
+            f"{method}-{codec}",
+            f"{method}, {codec}",
+            method,
+            changes={"memory.codec.name": codec, "memory.budget": request.budget},
+        )
+        for codec in request.codecs
+    ]
+
+
+def ranking(evidence: Evidence) -> list[Cell]:
+    """The rows that have run, best first by accuracy at the end."""
+    cells = [evidence.cells[row.name, COLUMN] for row in evidence.rows]
+    known = [(cell, spread.mean) for cell in cells if (spread := cell.measured(LAST)) is not None]
+    return [cell for cell, _ in sorted(known, key=lambda pair: -pair[1])]
+
+
+def verdict(ranked: Sequence[Cell]) -> str:
+    """Who won, by how much, and whether that can be told from chance."""
+    first, second = ranked[0], ranked[1]
+    spread = first.measured(LAST)
+    found = difference(first, second, LAST)
+    assert spread is not None and found is not None, "a ranking has measured rows"  # noqa: PT018
+    gap = f"{found.mean:.1f}" if found.margin is None else f"{found.mean:.1f} ± {found.margin:.1f}"
+    runs = f"{found.count} seed{'s' if found.count != 1 else ''}"
+    sentence = (
+        f"{first.row.label} ends first with {spread.mean:.1f} %, {gap} points above "
+        f"{second.row.label} ({runs})."
+    )
+    if judge(found) != "agrees":
+        return f"{sentence} That may be chance: give more --seeds to tell."
+    return sentence if found.count > 1 else f"{sentence} Other seeds may differ: try --seeds 0,1,2."
+
+
+def learn_command(winner: Cell, request: ContestRequest) -> str:
+    """The line that puts the winner to work."""
+    parts = [
+        f"remnant learn my.remnant {request.folder} --method {winner.row.preset}",
+        f"--budget {request.budget} --image-size {request.image_size}",
+    ]
+    codec = winner.row.changes.get("memory.codec.name")
+    if codec is not None:
+        parts.append(f"--set memory.codec.name={codec}")
+    return " ".join(parts)

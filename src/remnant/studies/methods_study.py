@@ -1,0 +1,31 @@
+"""Every method of the package, as published, with the two ends of the scale."""
+
+from remnant.studies.cifar100_study import ROWS as CIFAR100_ROWS
+from remnant.studies.columns import smoke
+from remnant.studies.study import Column, Row, Study
+
+STUDY = Study(
+    name="methods",
+    title="Every method",
+    source="",
+    question="How do all methods compare under one protocol, each as published?",
+    rows=(
+        Row("finetune", "Fine-tuning", "finetune"),
+        Row("ewc", "EWC", "ewc"),
+        Row("lwf", "LwF", "lwf"),
+        Row("er", "ER", "er"),
+        Row("wa", "WA", "wa"),
+        *CIFAR100_ROWS[:-1],
+        Row("simple-expandable", "Simple-DER", "simple-expandable"),
+        Row("dytox-plus", "DyTox+", "dytox-plus"),
+        Row("dytox-masked", "DyTox, masked exemplars", "dytox-masked"),
+        CIFAR100_ROWS[-1],
+        Row("exact", "Bilateral MAE, half of the views exact", "bimae-exact"),
+        Row("joint", "Joint training", "joint"),
+    ),
+    columns={
+        "smoke": smoke("cifar100-10"),
+        "mini": (Column("published", "as published", "cifar100-mini", {}, "cifar100-10"),),
+    },
+    figures=("curves",),
+)

@@ -1,0 +1,52 @@
+"""What a study will take: counted the same anywhere, and never stopped by one run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remnant.planning import calibration
+from remnant.planning.calibration import saved_bytes_per_image
+from remnant.studies import forecast as forecasts
+from remnant.studies.forecast import forecast
+from tests.studies.test_fan_out import tiny_run
+from tests.support.command_line import Command, tiny_config
+
+
+def test_without_seconds_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(calibration.time, "perf_counter")
+    (one,), unknown = forecast([tiny_run("one")], tmp_path, "a100", seconds=None)
+    assert unknown == []
+    assert one.hours is None
+    assert one.gpu_hours == pytest.approx(one.flops / (0.3 * 312e12) / 3600)
+    assert one.state == "to do"
+
+
+def test_a_run_that_cannot_be_estimated_is_named_and_the_others_are(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = forecasts.estimate
+
+    def estimate(config: Any) -> dict[str, Any]:
+        if "spatial" in config.recipe:
+            raise RuntimeError("noise is not enough\nfor this loss")
+        return real(config)
+
+    monkeypatch.setattr(forecasts, "estimate", estimate)
+    shown = command("reproduce", "detail-domain", "--scale", "smoke", "--dry-run",
+                    "--out", tmp_path)  # fmt: skip
+    assert shown.code == 0, shown.err
+    lines = shown.out.splitlines()
+    name, reason = "digits-bimae-spatial-smoke", "RuntimeError: noise is not enough"
+    assert f"cannot be estimated: {name} ({reason})" in lines
+    assert any("digits-bimae-full-smoke" in line and "to do" in line for line in lines)
+    assert "2 runs, 0 done" in lines[-1]
+
+
+def test_saved_bytes_leave_out_weights_and_grow_with_the_area_of_images() -> None:
+    small, large = (saved_bytes_per_image(tiny_config(data__image_size=size)) for size in (16, 32))
+    assert small > 16 * 16 * 4  # a map of one channel
+    assert math.isclose(large, 4 * small, rel_tol=0.1)
