@@ -204,8 +204,8 @@ def test_the_table_has_every_method_and_variant_at_both_full_scales() -> None:
     kinds = {
         (recipe.preset.name, recipe.protocol.scale): name
         for name, recipe in RECIPES.items()
-        if recipe.protocol.scale in ("cifar100", "imagenet")
-    }
+        if recipe.protocol.scale in ("cifar100", "imagenet") and recipe.preset.name != "best"
+    }  # the best options are ours: nobody published them
     covered = {(RECIPES[name].preset.name, RECIPES[name].protocol.scale) for name in named}
     assert set(kinds) == covered
 

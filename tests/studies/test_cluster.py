@@ -15,7 +15,7 @@ import pytest
 from remnant.config import override
 from remnant.errors import InputError
 from remnant.runs.run_folder import is_finished, read_result
-from remnant.studies import job_book
+from remnant.studies import job_book, run_job
 from remnant.studies.cluster import ClusterOptions, carry_out_locally, check_cluster, submit
 from remnant.studies.fan_out import Job, carry_out
 from tests.studies.test_fan_out import Told, tiny_run
@@ -51,6 +51,7 @@ def _only_child(process: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_failing_run_stops_no_other_job_and_what_is_done_gets_no_second_job(
     tmp_path: Path,
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_failing_run_stops_no_other_job_and_what_is_done_gets_no_second_job(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_preempted_job_is_queued_again_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
     longer = {"method__first__epochs": 12}
     told = PreemptsOnce(tmp_path / "a")
@@ -176,6 +178,30 @@ def test_a_job_trains_on_its_gpus_or_not_at_all(slurm: Path, tmp_path: Path) -> 
     training = job.submission().function.run.config.training
     assert (training.accelerator, training.devices) == ("cuda", 2)
     assert job.submission().function.data_root.is_absolute()
+
+
+def test_a_run_does_not_see_the_one_task_of_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, str]] = []
+
+    class Ended:
+        returncode = 0
+
+        def __init__(self, *_: object, env: dict[str, str], **__: object) -> None:
+            given.append(env)
+
+        def poll(self) -> int:
+            return self.returncode
+
+    monkeypatch.setattr(run_job.subprocess, "Popen", Ended)
+    monkeypatch.setenv("SLURM_NTASKS", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    with pytest.raises(RuntimeError, match="one ended with code 0; see"):
+        run_job.RunJob(tiny_run("one"), tmp_path / "one", 1, None)()
+    (environment,) = given
+    assert "SLURM_NTASKS" not in environment
+    assert environment["CUDA_VISIBLE_DEVICES"] == "3"
 
 
 def test_a_submission_is_told_run_by_run(command: Command, slurm: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from remnant.training.task_loop import empty_tasks
 
 _MOST_IMAGES = 16  # of a timed step
 _COUNTED_IMAGES = 2
-_STEP_FLOPS = 4e10  # of a timed step, so that one of the largest network ends in seconds
+_STEP_FLOPS = 1e10  # of a timed step, so that one of the largest network ends in a second
 # Peak of dense half-precision matrix products, from the makers' data sheets.
 GPU_PEAKS = {"t4": 65e12, "v100": 125e12, "a100": 312e12, "h100": 989e12}
 GPU_SHARE = 0.3  # of the peak that training reaches; an assumption

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from remnant.methods import Method
 from remnant.phases import Batch
-from remnant.training.arithmetic import FlopCount
+from remnant.planning.shape_flops import ShapeFlops
 
 _COUNTED_IMAGES = 4
 
 
 def count_flops(work: Callable[[], object]) -> int:
     """All arithmetic that `work` does with tensors."""
-    with FlopCount() as counted:
+    with ShapeFlops() as counted:
         work()
     return counted.flops
 

@@ -24,6 +24,11 @@ from remnant.runs.run_folder import CONFIG
 from remnant.studies.study_runs import StudyRun
 
 CALIBRATION_SECONDS = 20.0
+# What the code of a method may raise, plug-ins too, when it gets noise: none may end the others.
+_OF_A_METHOD = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError,
+    TypeError, ValueError,
+)  # fmt: skip
 _BYTES_PER_PARAMETER = 4 * 12  # two checkpoints with weights, two moments and a teacher each
 _BYTES_BESIDE = 4 << 20  # predictions, features, pictures, page and log
 
@@ -61,18 +66,22 @@ def forecast(
 
     A method may need more than noise to compute a loss. Such runs come apart, with the reason.
     """
-    distinct = list({run.name: run for run in runs}.values())
-    kinds = len({kind_of(run.config) for run in distinct})
-    measured = _Measurements(None if seconds is None else seconds / max(1, kinds))
-    known: list[Forecast] = []
-    unknown: list[NoForecast] = []
+    distinct = {run.name: run for run in runs}
+    kinds = {name: kind_of(run.config) for name, run in distinct.items()}
+    measured = _Measurements(None if seconds is None else seconds / max(1, len({*kinds.values()})))
+    known: dict[str, Forecast] = {}
+    unknown: dict[str, NoForecast] = {}
     with one_thread():
-        for run in distinct:
+        # Runs of a kind one after another: what was counted for the last one serves the next.
+        for name in sorted(distinct, key=lambda name: kinds[name]):
             try:
-                known.append(_forecast(run, folder, measured, gpu))
-            except Exception as error:  # of any method's code, plug-ins too: none may end the rest
-                unknown.append(NoForecast(run, _reason(error)))
-    return known, unknown
+                known[name] = _forecast(distinct[name], folder, measured, gpu)
+            except _OF_A_METHOD as error:
+                unknown[name] = NoForecast(distinct[name], _reason(error))
+    return (
+        [known[name] for name in distinct if name in known],
+        [unknown[name] for name in distinct if name in unknown],
+    )
 
 
 class _Measurements:

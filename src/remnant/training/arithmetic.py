@@ -40,6 +40,11 @@ class FlopCount(TorchDispatchMode):
         return out
 
 
+def is_counted(func: Any) -> bool:
+    """Whether an operation is one of those that count."""
+    return func.overloadpacket in _FORMULAS
+
+
 def _attention(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> int:
     return sdpa_flop_count(query.shape, key.shape, value.shape)
 
