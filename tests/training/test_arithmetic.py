@@ -259,7 +259,7 @@ class StopAt:
     ("recipe", "places"),
     [
         ("digits-dytox", [(0, "train", 1), (1, "train", 1), (1, "tune", 0), (1, "tune", 3)]),
-        ("digits-bimae", [(1, "train", 0), (1, "train", 1)]),
+        ("digits-bimae-patches", [(1, "train", 0), (1, "train", 1)]),
     ],
 )
 def test_a_run_that_was_stopped_counts_as_one_that_was_not(

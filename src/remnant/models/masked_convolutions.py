@@ -49,6 +49,9 @@ class MaskedNorm(nn.Module):
         cells = rows.index_select(0, places)
         if len(cells) > 1:
             cells = self.masked(cells)
+            # Of several processes, one may have no masked row at a step: none of them counts.
+            if self.masked.num_batches_tracked is not None:
+                self.masked.num_batches_tracked.zero_()
         elif len(cells) == 1:  # a single cell has no deviation
             norm = self.masked
             cells = F.batch_norm(cells, norm.running_mean, norm.running_var, norm.weight, norm.bias)

@@ -276,10 +276,10 @@ def _batches(phase: Phase, look: Preprocessing) -> Iterator[tuple[bool, Batch]]:
     few = replace(phase, schedule=phase.schedule.model_copy(update=changes))
     feeder = Feeder(few, look, 0, torch.device("cpu"))
     num_steps = feeder.sampler.num_steps
-    chosen: dict[bool, int] = {}
+    picked: dict[bool, int] = {}
     for step in range(num_steps):
-        chosen.setdefault(is_whole(phase, step, num_steps), step)
-    for kind, step in chosen.items():
+        picked.setdefault(is_whole(phase, step, num_steps), step)
+    for kind, step in picked.items():
         for parts in feeder.batches(range(step, step + 1), range(1), 1):
             yield kind, parts[0]
 

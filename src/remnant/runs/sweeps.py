@@ -136,9 +136,7 @@ def _try_each(
     for name, carry_out in runs.items():
         try:
             carry_out(folder / name)
-        except OSError:
-            raise
-        except Exception as error:
+        except (ValueError, RuntimeError, MemoryError) as error:  # InputError among the first
             failed[name] = error
             untold.append(name)
         if tell is not None and any(path.is_dir() for path in folder.iterdir()):
