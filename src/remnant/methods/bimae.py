@@ -209,8 +209,7 @@ class BiMAE(Method[BiMAEConfig]):
         A whole image seen masked learns what the network says of it as a whole, as in MaskSub
         (Heo et al., CVPR 2025): its label is too hard a lesson where most of it is hidden.
         """
-        network, is_whole = self.network, _is_whole(batch)
-        is_side = is_whole & (batch.draw("side") < self.config.side_ratio)
+        network, is_whole, is_side = self.network, _is_whole(batch), self._is_side(batch)
         whole, exact, side = (x.nonzero().flatten() for x in (is_whole, ~is_whole, is_side))
         patches, in_part = self._choose_patches(batch), torch.cat([side, exact])
         answers, told = [], []  # to what is classified: whole images, then exact views
@@ -232,6 +231,15 @@ class BiMAE(Method[BiMAEConfig]):
             masked = encoded.select(torch.arange(len(side), device=side.device))
             terms |= self._learn_masked(batch, side, masked, answers[0][is_side[whole]])
         return terms
+
+    def _is_side(self, batch: Batch) -> Tensor:
+        """Which images are seen masked as well: bool [B]."""
+        return _is_whole(batch) & (batch.draw("side") < self.config.side_ratio)
+
+    def row_kinds(self, batch: Batch) -> Tensor:
+        """See `TellsRows`."""
+        has_side = self.config.view == "full"
+        return (self._is_side(batch) if has_side else torch.zeros_like(batch.is_replay)).long()
 
     def _learn_masked(self, batch: Batch, rows: Tensor, masked: Encoded, scores: Tensor) -> Terms:
         """What the images `rows` of the batch learn masked, given their `scores` as a whole."""
