@@ -157,6 +157,10 @@ REFUSED = {
     "redrawing without masked images": ({**FULL, "side_ratio": 0.0}, "side_ratio above 0"),
     "a side branch of masked views": ({"side_ratio": 0.5}, "method.view=full"),
     "unmasked steps of full views": ({**FULL, "unmasked_ratio": 0.5}, "unmasked_ratio"),
+    "exact views that look like new images": (
+        {**FULL, "presentation": "symmetric", "exact_view_ratio": 0.5},
+        "cannot be kept",
+    ),
     "a mean over phases that are cut": (
         {"average_decay": 0.9, "refresh_every_epochs": 1},
         "refresh_every_epochs",

@@ -50,3 +50,16 @@ def test_saved_bytes_leave_out_weights_and_grow_with_the_area_of_images() -> Non
     small, large = (saved_bytes_per_image(tiny_config(data__image_size=size)) for size in (16, 32))
     assert small > 16 * 16 * 4  # a map of one channel
     assert math.isclose(large, 4 * small, rel_tol=0.1)
+
+
+def test_seeds_and_orders_are_estimated_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    real = forecasts.estimate
+    monkeypatch.setattr(forecasts, "estimate", lambda config: made.append(config) or real(config))
+    runs = [tiny_run("one"), tiny_run("two", seed=1), tiny_run("other", stream__num_tasks=4)]
+    known, _ = forecast(runs, tmp_path, "a100", seconds=None)
+    assert [one.run.name for one in known] == ["one", "two", "other"]
+    assert len(made) == 2
+    assert known[0].flops == known[1].flops != known[2].flops

@@ -99,7 +99,6 @@ def _stored_units() -> Trial:
         view="full",
         side_ratio=0.5,
         exact_view_ratio=0.5,
-        presentation="symmetric",
         first=schedule(6, **QUICK_SGD),
     )
 

@@ -141,6 +141,11 @@ def _check_full_view(config: BiMAEConfig) -> None:
         raise InputError(
             "with method.view=full every step shows whole images. Leave method.unmasked_ratio out."
         )
+    if config.presentation == "symmetric" and config.exact_view_ratio > 0:
+        raise InputError(
+            "with method.view=full new images are seen whole, which exact views never are, so "
+            "method.presentation=symmetric cannot be kept. Leave one of them out."
+        )
     if config.reconstruction != "off" and config.side_ratio == 0:
         raise InputError(
             "with method.view=full only the images that are also seen masked are redrawn. Set "

@@ -18,7 +18,7 @@ def bytes_text(count: float) -> str:
 
 def count_text(count: float) -> str:
     """Three significant digits with a decimal prefix: 464,154 is `464 k`."""
-    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for size, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= size:
             value = count / size
             digits = 0 if value >= 100 else 1 if value >= 10 else 2

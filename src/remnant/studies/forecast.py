@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from remnant.config import RunConfig
 from remnant.data import DATASETS, data_root
@@ -85,12 +86,20 @@ def forecast(
 
 
 class _Measurements:
-    """Speed and bytes of every kind of run, measured when it is first asked for."""
+    """Plans of runs, speed and bytes of kinds of runs, made when they are first asked for."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
+        self._plans: dict[str, dict[str, Any]] = {}
         self._speeds: dict[str, Speed] = {}
         self._saved: dict[str, int] = {}
+
+    def plan(self, config: RunConfig) -> dict[str, Any]:
+        """The estimate of a run, which neither its seed nor the order of its classes changes."""
+        key = config.model_dump_json(exclude={"recipe": True, "seed": True, "stream": {"order"}})
+        if key not in self._plans:
+            self._plans[key] = estimate(config)
+        return self._plans[key]
 
     def hours(self, config: RunConfig, flops: float) -> float | None:
         if self._seconds is None:
@@ -114,7 +123,7 @@ def _reason(error: Exception) -> str:
 
 def _forecast(run: StudyRun, folder: Path, measured: _Measurements, gpu: str) -> Forecast:
     state = state_of(run, folder)
-    plan = estimate(run.config)
+    plan = measured.plan(run.config)
     flops, parameters = plan["train_flops"], plan["parameters"]
     batch = run.config.method.first.batch_size
     return Forecast(
