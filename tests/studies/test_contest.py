@@ -25,7 +25,7 @@ def test_it_ends_with_a_verdict_a_page_and_the_line_to_type(
     out = tmp_path / "out"
     shown = command("contest", images, *TINY, "--out", out)
     assert shown.code == 0, shown.err
-    assert " ends first with " in shown.out
+    assert "At the end, on all classes: " in shown.out
     assert "next: remnant learn my.remnant" in shown.err
     page = (out / "contest-mini" / "index.html").read_text()
     assert "Methods and codecs on images" in page

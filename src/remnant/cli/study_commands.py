@@ -164,10 +164,9 @@ def contest(
         ContestRequest,
         contest_study,
         learn_command,
-        ranking,
-        verdict,
     )
     from remnant.studies.study_folder import StudyRequest, open_study
+    from remnant.studies.winner import ranking
 
     asked = ContestRequest(
         folder=str(folder.expanduser().resolve()),
@@ -184,9 +183,8 @@ def contest(
         raise InputError(f"--jobs must be at least 1; got {jobs}.")
     left = _prepare([opened], opened.runs, None)
     failures = _carry_out([opened], left, jobs, None, None)
-    ranked = ranking(_print_study(opened))
-    if len(ranked) > 1:
-        console.out.print(verdict(ranked), style="bold", markup=False)
+    evidence = _print_study(opened)
+    ranked = ranking(evidence, evidence.columns[0])
     if ranked:
         console.suggest(learn_command(ranked[0], asked))
     if failures:
@@ -277,6 +275,7 @@ def _print_study(folder: Any) -> Any:
     from remnant.studies.study_folder import PAGE
     from remnant.studies.study_page import write_pages
     from remnant.studies.study_tables import short_table, short_verdicts
+    from remnant.studies.winner import ranking, verdict
     from remnant.terminal.tables import text_table
 
     evidence = write_pages(folder)
@@ -287,6 +286,9 @@ def _print_study(folder: Any) -> Any:
         if judgements:
             console.out.print()
             console.out.print(text_table(short_verdicts(judgements)))
+        ranked = ranking(evidence, column)
+        if folder.study.tells_winner and len(ranked) > 1:
+            console.out.print(f"\n{verdict(ranked)}", style="bold", markup=False)
     console.out.print(f"page: {folder.path / PAGE}", markup=False)
     return evidence
 

@@ -12,6 +12,7 @@ from remnant.studies import (
     buffer_study,
     cifar100_study,
     components_study,
+    demo_study,
     density_study,
     detail_domain_study,
     detail_example_study,
@@ -49,6 +50,7 @@ STUDIES: dict[str, Study] = {
         storage_study,
         budgets_study,
         best_study,
+        demo_study,
     )
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -11,7 +10,7 @@ from remnant.errors import InputError, nearest
 from remnant.memory import CODECS
 from remnant.methods import METHODS
 from remnant.recipes import PRESETS
-from remnant.studies.evidence import Cell, Evidence, difference, judge
+from remnant.studies.evidence import Cell
 from remnant.studies.study import AVG, FORGETTING, LAST, Column, Row, Study
 
 CONTEST = "contest"
@@ -65,7 +64,8 @@ def contest_study(request: ContestRequest) -> Study:
         rows=tuple(rows),
         columns={"mini": (Column(COLUMN, folder, "folder", changes),)},
         metrics=(AVG, LAST, FORGETTING),
-        figures=("curves",),
+        figures=("curves", "memory"),
+        tells_winner=True,
     )
 
 
@@ -83,30 +83,6 @@ def _rows(method: str, request: ContestRequest) -> list[Row]:
         )
         for codec in request.codecs
     ]
-
-
-def ranking(evidence: Evidence) -> list[Cell]:
-    """The rows that have run, best first by accuracy at the end."""
-    cells = [evidence.cells[row.name, COLUMN] for row in evidence.rows]
-    known = [(cell, spread.mean) for cell in cells if (spread := cell.measured(LAST)) is not None]
-    return [cell for cell, _ in sorted(known, key=lambda pair: -pair[1])]
-
-
-def verdict(ranked: Sequence[Cell]) -> str:
-    """Who won, by how much, and whether that can be told from chance."""
-    first, second = ranked[0], ranked[1]
-    spread = first.measured(LAST)
-    found = difference(first, second, LAST)
-    assert spread is not None and found is not None, "a ranking has measured rows"  # noqa: PT018
-    gap = f"{found.mean:.1f}" if found.margin is None else f"{found.mean:.1f} ± {found.margin:.1f}"
-    runs = f"{found.count} seed{'s' if found.count != 1 else ''}"
-    sentence = (
-        f"{first.row.label} ends first with {spread.mean:.1f} %, {gap} points above "
-        f"{second.row.label} ({runs})."
-    )
-    if judge(found) != "agrees":
-        return f"{sentence} That may be chance: give more --seeds to tell."
-    return sentence if found.count > 1 else f"{sentence} Other seeds may differ: try --seeds 0,1,2."
 
 
 def learn_command(winner: Cell, request: ContestRequest) -> str:

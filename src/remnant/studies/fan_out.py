@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Protocol
 
 from remnant.config import RunConfig, override
+from remnant.errors import InputError
 from remnant.files import make_folder, write_json
-from remnant.runs.run_folder import CONFIG, is_finished
+from remnant.runs.run_folder import CONFIG, is_finished, read_result
 from remnant.studies.study_runs import StudyRun
 
 _POLL_SECONDS = 0.5
@@ -40,6 +41,14 @@ class Job:
     @property
     def log(self) -> Path:
         return self.folder.parent / f"{self.folder.name}.log"
+
+    def accuracies(self) -> str:
+        """After each task so far, in percent."""
+        try:
+            found = read_result(self.folder).accuracies
+        except InputError:
+            return ""
+        return " ".join(f"{value:.1f}" for value in found)
 
     def last_line(self) -> str:
         """What the run printed last."""

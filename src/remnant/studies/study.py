@@ -119,6 +119,7 @@ class Study:
     # Seed n takes order n modulo their number; (): the order of the protocol.
     orders: tuple[str, ...] = ()
     note: str = ""
+    tells_winner: bool = False  # ends with a sentence on who came out first
 
     def row(self, name: str) -> Row:
         return _find(name, {row.name: row for row in self.rows}, f"{self.name} has no row")

@@ -17,6 +17,8 @@ from remnant.reports.sheets.paper_sheets import (
     reconstructions_caption,
     reconstructions_figure,
 )
+from remnant.runs.run_folder import FIGURES as FIGURES_FOLDER
+from remnant.runs.run_folder import MEMORY_PICTURE
 from remnant.studies.evidence import Evidence
 from remnant.studies.study import LAST, Column, Metric
 
@@ -149,10 +151,24 @@ def _detail_example(_: Evidence, column: Column, groups: list[RunGroup]) -> list
     return [Figure(f"detail-{column.name}", title, caption, png=png)]
 
 
+def _memory(_: Evidence, column: Column, groups: list[RunGroup]) -> list[Figure]:
+    """What each row that keeps exemplars remembers, one sheet each."""
+    drawn = []
+    for index, group in enumerate(groups):
+        path = group.first.path / FIGURES_FOLDER / MEMORY_PICTURE
+        if path.is_file():
+            title = f"What {group.label} remembers, {column.title}"
+            caption = "Exemplars of every class as they are stored, best first."
+            name = f"memory-{column.name}-{index}"
+            drawn.append(Figure(name, title, caption, png=path.read_bytes()))
+    return drawn
+
+
 FIGURES: dict[str, Callable[[Evidence, Column, list[RunGroup]], list[Figure]]] = {
     "curves": _curves,
     "series": _series,
     "density": _density,
     "reconstructions": _reconstructions,
     "detail-example": _detail_example,
+    "memory": _memory,
 }

@@ -40,9 +40,10 @@ class StudyProgress:
 
     def finished(self, job: Any, seconds: float) -> None:
         self._done += 1
-        count = f"{self._done}/{self._total}"
         self._console.print(
-            f"finished  {job.run.name} in {seconds_text(seconds)}, {count}", markup=False
+            f"finished  {job.run.name} in {seconds_text(seconds)}, {self._done} of {self._total}: "
+            f"{job.accuracies()}",
+            markup=False,
         )
 
     def failed(self, failure: Any) -> None:
@@ -57,5 +58,5 @@ class StudyProgress:
             return
         table = Table(box=None, pad_edge=False, show_header=False)
         for job in jobs:
-            table.add_row(job.run.name, job.last_line()[:100], style="dim")
+            table.add_row(job.run.name, job.accuracies(), job.last_line()[:60], style="dim")
         self._live.update(table)

@@ -1,0 +1,38 @@
+"""Who came out first in a study, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remnant.studies.evidence import Cell, Difference, Evidence, difference, judge
+from remnant.studies.study import LAST, Column
+
+
+def ranking(evidence: Evidence, column: Column) -> list[Cell]:
+    """The rows that have run under a column, best first by accuracy at the end."""
+    cells = [evidence.cells[row.name, column.name] for row in evidence.rows]
+    known = [(cell, spread.mean) for cell in cells if (spread := cell.measured(LAST)) is not None]
+    return [cell for cell, _ in sorted(known, key=lambda pair: -pair[1])]
+
+
+def verdict(ranked: Sequence[Cell]) -> str:
+    """Who kept how much, and whether the first can be told from the second."""
+    ends = [f"{cell.row.label} {_last(cell):.1f} %" for cell in ranked]
+    kept = f"At the end, on all classes: {', '.join(ends)}."
+    found = difference(ranked[0], ranked[1], LAST)
+    return kept if found is None else f"{kept} {_first_place(ranked, found)}"
+
+
+def _first_place(ranked: Sequence[Cell], found: Difference) -> str:
+    first, second = (cell.row.label for cell in ranked[:2])
+    if judge(found) != "agrees":
+        return f"{first} is not safely ahead of {second}: give more --seeds to tell."
+    margin = "" if found.margin is None else f" ± {found.margin:.1f}"
+    runs = "one run each" if found.count == 1 else f"{found.count} seeds"
+    return f"{first} is first, {found.mean:.1f}{margin} points above {second} ({runs})."
+
+
+def _last(cell: Cell) -> float:
+    spread = cell.measured(LAST)
+    assert spread is not None, "a ranking has measured rows"
+    return spread.mean

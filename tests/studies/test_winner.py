@@ -1,0 +1,38 @@
+"""The sentence at the end: who kept how much, and whether that may be chance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from remnant.studies.evidence import Evidence
+from remnant.studies.winner import ranking, verdict
+from tests.studies.test_evidence import evidence_of, write_run
+
+
+def told(evidence: Evidence) -> str:
+    return verdict(ranking(evidence, evidence.columns[0]))
+
+
+def test_a_clear_winner_is_named_with_its_distance(tmp_path: Path) -> None:
+    write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
+    write_run(tmp_path, "cifar100-mini-bimae-baseline", 0, 50.0)
+    assert told(evidence_of(tmp_path, (0,))) == (
+        "At the end, on all classes: + detail branch 60.0 %, Baseline: 20 whole images 50.0 %. "
+        "+ detail branch is first, 10.0 ± 4.3 points above Baseline: 20 whole images "
+        "(one run each)."
+    )
+
+
+@pytest.mark.parametrize("lead", [0.0, 2.0])
+def test_a_lead_that_may_be_chance_is_called_so(tmp_path: Path, lead: float) -> None:
+    write_run(tmp_path, "cifar100-mini-bimae-full", 0, 50.0 + lead)
+    write_run(tmp_path, "cifar100-mini-bimae-baseline", 0, 50.0)
+    assert "is not safely ahead of" in told(evidence_of(tmp_path, (0,)))
+
+
+def test_rows_without_runs_take_no_part(tmp_path: Path) -> None:
+    write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
+    evidence = evidence_of(tmp_path, (0,))
+    assert [cell.row.name for cell in ranking(evidence, evidence.columns[0])] == ["full"]
