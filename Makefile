@@ -7,8 +7,8 @@ STAMP := .venv/.ready
 
 demo: $(STAMP)
 	rm -rf runs/demo
-	$(BIN)/remnant reproduce demo --scale smoke --out runs/demo
-	@echo "Open runs/demo/demo-smoke/index.html in a browser."
+	$(BIN)/remnant reproduce demo --out runs/demo
+	@echo "Open runs/demo/demo-mini/index.html in a browser."
 
 # Threads of several test processes would fight over the cores.
 test: $(STAMP) chromium

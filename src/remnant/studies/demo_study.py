@@ -18,7 +18,7 @@ STUDY = Study(
         Row("er", "Plain replay", "er", printed=(), against="finetune"),
         Row("finetune", "Fine-tuning", "finetune", printed=()),
     ),
-    columns={"smoke": (Column("2KiB", "2 KiB per class", "digits", _FEW_BYTES),)},
+    columns={"mini": (Column("2KiB", "2 KiB per class", "digits", _FEW_BYTES),)},
     claims=(
         Claim("ends above plain replay at equal bytes", "bimae", "er"),
         Claim("ends above a network that keeps nothing", "bimae", "finetune"),

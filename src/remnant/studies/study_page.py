@@ -8,7 +8,8 @@ from remnant.files import write_text
 from remnant.reports.embed import inline_svg
 from remnant.reports.page import Picture, render_page
 from remnant.studies.contest import ContestRequest
-from remnant.studies.evidence import Evidence
+from remnant.studies.evidence import Cell, Evidence
+from remnant.studies.study import Study
 from remnant.studies.study_figures import Figure, draw_figures
 from remnant.studies.study_folder import CSV, LATEX, MARKDOWN, PAGE, StudyFolder
 from remnant.studies.study_tables import (
@@ -19,6 +20,7 @@ from remnant.studies.study_tables import (
     study_markdown,
     verdict_table,
 )
+from remnant.studies.winner import ranking, verdict
 
 
 def write_pages(folder: StudyFolder) -> Evidence:
@@ -48,6 +50,7 @@ def _page(folder: StudyFolder, evidence: Evidence) -> str:
             (verdict, sum(one.verdict == verdict for one in judgements))
             for verdict in ("agrees", "opposite", "undecided", "not run")
         ],
+        winners=[verdict(ranked) for ranked in _ranked(folder.study, evidence) if len(ranked) > 1],
         pictures=pictures,
         costs=cost_table(evidence),
         unfinished=evidence.unfinished,
@@ -57,6 +60,10 @@ def _page(folder: StudyFolder, evidence: Evidence) -> str:
             ("CSV", study_csv(evidence)),
         ],
     )
+
+
+def _ranked(study: Study, evidence: Evidence) -> list[list[Cell]]:
+    return [ranking(evidence, column) for column in evidence.columns if study.tells_winner]
 
 
 def _picture(figure: Figure) -> Picture:
