@@ -39,7 +39,7 @@ from remnant.reports.charts.canvas import on_white
 from remnant.reports.result_tables import Table, to_markdown
 from remnant.reports.units import MISSING
 from remnant.studies import STUDIES, StudyScale, find_study
-from remnant.studies.evidence import Evidence, Judgement
+from remnant.studies.evidence import Evidence, Judgement, printed_gap
 from remnant.studies.study_figures import draw_figures
 from remnant.studies.study_folder import StudyFolder, StudyRequest
 from remnant.studies.study_page import command_text
@@ -187,7 +187,15 @@ def _study_text(evidence: Evidence) -> str:
         parts.append(f"**{column.title}**\n\n{to_markdown(result_table(evidence, column))}")
     if judgements := evidence.judgements():
         parts.append(to_markdown(verdict_table(judgements)))
-    request = StudyRequest(study=evidence.study.name, scale=evidence.scale)
+    seeds = sorted({seed for cell in evidence.cells.values() for seed in cell.runs})
+    columns = [column.name for column in evidence.columns]
+    is_whole = len(columns) == len(evidence.study.columns_at(evidence.scale))
+    request = StudyRequest(
+        study=evidence.study.name,
+        scale=evidence.scale,
+        seeds=seeds,
+        columns=[] if is_whole else columns,
+    )
     folder = StudyFolder(DOCS, evidence.study, request, [])
     machines = " ".join(f"{one}." for one in dict.fromkeys(map(machine_text, evidence.runs)))
     parts.append(f"`{command_text(folder)}`. {machines}\n" if machines else "Not run.\n")
@@ -203,13 +211,14 @@ def _claims_table(names: list[str]) -> Table:
                  for one in gather(name, scale).judgements()]  # fmt: skip
         for claim in study.claims:
             own = [one for one in found if one.claim == claim]
-            printed = next((one.printed for one in own if one.printed is not None), None)
+            gaps = [printed_gap(study, claim, column) for column in study.columns["paper"]]
+            printed = [f"{gap:+.2f}" for gap in gaps if gap is not None]
             measured = [f"{_place(one)}: {difference_text(one.measured)}, {verdict_text(one)}"
                         for one in own if one.measured is not None]  # fmt: skip
             rows.append([
                 f"{study.source or study.title}: {claim.text}",
                 claim.metric.title,
-                MISSING if printed is None else f"{printed:+.2f}",
+                ", ".join(printed) or MISSING,
                 "; ".join(measured) or "not run",
             ])  # fmt: skip
     return Table(["Claim", "By", "Printed", "Measured"], rows, first_number=4)

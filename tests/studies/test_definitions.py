@@ -7,6 +7,7 @@ import pytest
 from remnant.errors import InputError
 from remnant.recipes import PRESETS, PROTOCOLS
 from remnant.studies import STUDIES, Study, StudyScale, find_study
+from remnant.studies.equal_terms import equal_epochs, with_epochs
 from remnant.studies.study_runs import is_same, runs_of
 
 SCALES = [(study, scale) for study in STUDIES.values() for scale in study.columns]
@@ -61,6 +62,13 @@ def test_one_name_stands_for_one_run_in_all_studies() -> None:
             assert is_same(run.config, other), run.name
 
 
+@pytest.mark.parametrize(("study", "scale"), SCALES, ids=NAMES)
+def test_one_run_has_one_name_within_a_study(study: Study, scale: StudyScale) -> None:
+    runs = list({run.name: run for run in runs_of(study, scale)}.values())
+    essences = [run.config.model_dump_json(exclude={"recipe"}) for run in runs]
+    assert len(set(essences)) == len(runs)
+
+
 def test_seeds_differ_in_seed_and_name_alone() -> None:
     zero, one = runs_of(STUDIES["components"], "mini", (0, 1), ["full"], ["published"])
     assert (zero.name, one.name) == ("cifar100-mini-bimae-full", "cifar100-mini-bimae-full-seed-1")
@@ -87,6 +95,16 @@ def test_columns_change_what_a_method_has() -> None:
 def test_unknown_names_are_refused(arguments: tuple, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         runs_of(STUDIES["components"], *arguments)
+
+
+def test_rows_of_equal_cost_have_names_that_tell_their_epochs() -> None:
+    study = STUDIES["detail-domain"]
+    runs = runs_of(study, "smoke")
+    epochs = equal_epochs(study, "smoke", runs, "flops")
+    spatial, full = with_epochs(runs, epochs | {runs[1].name: 3})
+    assert spatial == runs[0]  # the first row is the measure
+    assert full.name == f"{runs[1].name}-3-epochs"
+    assert full.config.method.first.epochs == 3
 
 
 def test_an_unknown_study_is_refused_with_the_nearest() -> None:

@@ -12,7 +12,7 @@ import pytest
 from remnant.errors import InputError
 from remnant.recipes import load_recipe
 from remnant.studies import STUDIES
-from remnant.studies.evidence import Difference, Evidence, difference, judge
+from remnant.studies.evidence import Difference, Evidence, Judgement, difference, judge
 from remnant.studies.study import DENSITY, FORGETTING, LAST
 from remnant.studies.study_runs import runs_of
 from remnant.studies.study_tables import result_table, short_table, study_csv, study_markdown
@@ -77,10 +77,12 @@ def test_one_run_each_has_the_interval_of_its_test_images(tmp_path: Path) -> Non
     by_hand = 196 * math.sqrt(0.6 * 0.4 / 1000 + 0.5 * 0.5 / 1000)
     assert found.margin == pytest.approx(by_hand)
     assert found.is_over_images
-    density = difference(*pair, DENSITY)
-    assert density is not None
-    assert density.margin is None
-    assert judge(density) == "undecided"
+    # Neither is a share of all test images, so one run each decides nothing.
+    for metric in (DENSITY, FORGETTING):
+        other = difference(*pair, metric)
+        assert other is not None
+        assert other.margin is None
+        assert judge(other) == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -98,23 +100,28 @@ def test_an_interval_decides(mean: float, half: float | None, margin: float, ver
     assert judge(Difference(mean, half, 2, False), margin) == verdict
 
 
-def test_the_best_of_all_others_waits_for_all_of_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [(), ("er", "bimae")])
+def test_all_others_means_those_of_the_study_whatever_was_asked_for(
+    tmp_path: Path, rows: tuple[str, ...]
+) -> None:
     study = STUDIES["cifar100"]
+    claim = next(one for one in study.claims if not one.against)
+    rivals = [row for row in study.rows if row.is_rival and row.name != claim.row]
     write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
-    write_run(tmp_path, "cifar100-mini-er", 0, 20.0)
-    runs = runs_of(study, "mini", (0,), ["er", "icarl", "bimae"], ["published"])
-    claim = study.claims[-1].text
-    (before,) = [
-        one for one in Evidence(study, "mini", runs, tmp_path).judgements()
-        if one.claim.text == claim
-    ]  # fmt: skip
-    assert before.verdict == "not run"
-    write_run(tmp_path, "cifar100-mini-icarl", 0, 40.0)
-    (after,) = [
-        one for one in Evidence(study, "mini", runs, tmp_path).judgements()
-        if one.claim.text == claim
-    ]  # fmt: skip
-    assert (after.verdict, after.rival) == ("agrees", "iCaRL")
+    for index, row in enumerate(rivals[1:]):
+        write_run(tmp_path, f"cifar100-mini-{row.preset}", 0, 30.0 + index)
+    runs = runs_of(study, "mini", (0,), rows, ["published"])
+
+    def judgement() -> Judgement:
+        found = Evidence(study, "mini", runs, tmp_path).judgements()
+        return next(one for one in found if one.claim == claim)
+
+    assert judgement().verdict == "not run"  # one of the others is missing
+    write_run(tmp_path, f"cifar100-mini-{rivals[0].preset}", 0, 20.0)
+    if rows:
+        assert judgement().verdict == "not run"
+    else:
+        assert judgement().rival == rivals[-1].label
 
 
 def test_printed_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_the_list_names_every_study(command: Command) -> None:
         (["imagenet-subset", "--scale", "lite"], "it has smoke, mini, paper"),
         (["components", "--data-root", "nowhere"], "is not under nowhere"),
         (["components", "--jobs", "0"], "--jobs must be at least 1"),
+        (["memory-efficient", "--rows", "gfr"], "gfr of memory-efficient is not in remnant yet"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(
@@ -76,6 +77,21 @@ def test_a_folder_of_another_study_is_refused(command: Command, out: Path) -> No
     said = command("reproduce", "mask-ratio", "--out", out).sentence
     assert "holds the study components" in said
     assert "must be the folder of a study" in command("study", out).sentence
+
+
+def test_out_must_be_a_folder(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = command("reproduce", "components", "--out", tmp_path / "file").sentence
+    assert said.startswith("--out must be a folder")
+
+
+def test_a_renamed_study_is_written_where_it_is(command: Command, out: Path) -> None:
+    command("reproduce", "components", "--columns", "published", "--out", out)
+    (out / "components-mini").rename(out / "mine")
+    (out / "mine" / "index.html").unlink()
+    assert command("study", out / "mine").code == 0
+    assert (out / "mine" / "index.html").exists()
+    assert not (out / "components-mini").exists()
 
 
 def test_a_full_disk_is_noticed_before_anything_runs(

@@ -70,7 +70,7 @@ def submit_runs(
         console.out.print(f"submitted {name} as job {job}", markup=False)
     for name, job in told.pending.items():
         console.out.print(f"waiting for {name}, which has job {job}", markup=False)
-    if any(job.endswith("UNKNOWN") for job in told.pending.values()):
+    if any(job.endswith(("UNKNOWN", "PREEMPTED")) for job in told.pending.values()):
         console.notes.print(
             "Slurm says nothing of some jobs. If they are long gone, delete their entries from "
             f"{folders[0].runs_path.parent / 'jobs' / 'jobs.json'} and call this again.",

@@ -110,11 +110,11 @@ def study(folder: Path, /) -> None:
     """
     from remnant.studies import find_study
     from remnant.studies.contest import contest_study
-    from remnant.studies.study_folder import open_study, read_request
+    from remnant.studies.study_folder import read_request, reopen_study
 
     request = read_request(folder)
     known = contest_study(request.contest) if request.contest else find_study(request.study)
-    _print_study(open_study(known, request, folder.resolve().parent))
+    _print_study(reopen_study(folder, known))
 
 
 def contest(

@@ -21,7 +21,7 @@ STUDY = Study(
     question="Is Bilateral MAE ahead of the methods of its day at equal bytes of memory?",
     rows=(
         *ROWS,
-        Row("er", "ER", "er"),
+        Row("er", "ER", "er", is_rival=False),
         Row(
             "best",
             "Bilateral MAE, best options",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 from pydantic import BaseModel, ConfigDict
 
@@ -88,7 +89,7 @@ def _rows(method: str, request: ContestRequest) -> list[Row]:
 def learn_command(winner: Cell, request: ContestRequest) -> str:
     """The line that puts the winner to work."""
     parts = [
-        f"remnant learn my.remnant {request.folder} --method {winner.row.preset}",
+        f"remnant learn my.remnant {quote(request.folder)} --method {winner.row.preset}",
         f"--budget {request.budget} --image-size {request.image_size}",
     ]
     codec = winner.row.changes.get("memory.codec.name")

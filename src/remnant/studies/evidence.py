@@ -123,22 +123,35 @@ class Evidence:
 
     def _judge(self, claim: Claim, column: Column) -> Judgement:
         cell = self.cells[claim.row, column.name]
-        rivals = [
-            self.cells[row.name, column.name]
-            for row in self.rows
-            if row.name != claim.row
-            and (row.name == claim.against or (not claim.against and row.is_rival))
-        ]
-        printed = _printed_difference(cell, rivals, claim.metric)
-        # The best of all others can be told once all others have run.
-        have_run = [rival for rival in rivals if rival.runs or rival.row.preset]
-        rival = _best(have_run, claim.metric)
+        printed = printed_gap(self.study, claim, column)
+        # "All others" are those of the study, asked for or not: some of them alone decide nothing.
+        names = [row.name for row in rivals_of(self.study, claim) if row.preset]
+        have_run = [self.cells.get((name, column.name)) for name in names]
+        rival = None
+        if have_run and all(one is not None for one in have_run):
+            rival = _best([one for one in have_run if one is not None], claim.metric)
         if rival is None or not cell.runs:
-            label = rivals[0].row.label if claim.against else "the best of the others"
+            label = self.study.row(claim.against).label if claim.against else "all others"
             return Judgement(claim, column, label, printed, None, "not run")
         measured = difference(cell, rival, claim.metric)
         verdict = judge(measured, claim.margin) if measured else "not run"
         return Judgement(claim, column, rival.row.label, printed, measured, verdict)
+
+
+def rivals_of(study: Study, claim: Claim) -> list[Row]:
+    """The rows that a claim is about beside its own."""
+    if claim.against:
+        return [study.row(claim.against)]
+    return [row for row in study.rows if row.is_rival and row.name != claim.row]
+
+
+def printed_gap(study: Study, claim: Claim, column: Column) -> float | None:
+    """By how much the claim's row is ahead of its nearest rival in what was printed."""
+    sign = -1.0 if claim.metric.is_lower_better else 1.0
+    own = _printed(study.row(claim.row), column, claim.metric)
+    others = [_printed(row, column, claim.metric) for row in rivals_of(study, claim)]
+    known = [value for value in others if value is not None]
+    return None if own is None or not known else min(sign * (own - value) for value in known)
 
 
 def judge(measured: Difference, margin: float = 0.0) -> Verdict:
@@ -171,9 +184,12 @@ def difference(cell: Cell, rival: Cell, metric: Metric) -> Difference | None:
 
 
 def _image_margin(run: RunFolder, pair: tuple[float, float], metric: Metric) -> float | None:
-    """Half of the interval that comes from the number of test images, for one run each."""
+    """Half of the interval that comes from the number of test images, for one run each.
+
+    Known for shares of all test images; forgetting and averages over tasks are none.
+    """
     images = _num_test_images(run)
-    if not metric.is_accuracy or not images:
+    if not metric.is_share or not images:
         return None
     shares = [min(max(value / 100, 0.0), 1.0) for value in pair]
     variance = sum(max(share * (1 - share), 1 / images) for share in shares) / images
@@ -200,11 +216,8 @@ def _best(cells: Sequence[Cell], metric: Metric) -> Cell | None:
     return max(spreads, key=lambda pair: sign * pair[1].mean)[0]  # pyright: ignore
 
 
-def _printed_difference(cell: Cell, rivals: Sequence[Cell], metric: Metric) -> float | None:
-    sign = -1.0 if metric.is_lower_better else 1.0
-    own = cell.printed(metric)
-    others = [value for rival in rivals if (value := rival.printed(metric)) is not None]
-    return None if own is None or not others else min(sign * (own - other) for other in others)
+def _printed(row: Row, column: Column, metric: Metric) -> float | None:
+    return Cell(row, column, {}, _published(row, column)).printed(metric)
 
 
 def _published(row: Row, column: Column) -> tuple[Published, ...]:

@@ -15,7 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import torch
 
 from remnant.config import RunConfig, override
 from remnant.errors import InputError
@@ -26,6 +28,7 @@ from remnant.studies.study_runs import StudyRun
 _POLL_SECONDS = 0.5
 _TRIES = 3  # of a run that was killed; one that ends by itself with an error is not tried again
 _STOP_SECONDS = 20.0
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass
@@ -36,6 +39,7 @@ class Job:
     folder: Path
     tries: int = 0
     process: subprocess.Popen[bytes] | None = None
+    slot: int = 0  # of those that run at the same time
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -96,8 +100,9 @@ def carry_out(
         while waiting or running:
             while waiting and len(running) < jobs:
                 job = waiting.pop(0)
+                job.slot = min(set(range(jobs)) - {one.slot for one in running})
+                running.append(job)  # first, so that whatever comes between ends it too
                 _start(job, threads, data_root)
-                running.append(job)
                 progress.started(job)
             time.sleep(_POLL_SECONDS)
             progress.waiting(running)
@@ -127,6 +132,9 @@ def _start(job: Job, threads: int, data_root: Path | None) -> None:
     job.tries += 1
     arguments = command_of(job.run, job.folder, threads, data_root)
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "NO_COLOR": "1"}
+    if (gpus := torch.cuda.device_count()) > 0:
+        environment["CUDA_VISIBLE_DEVICES"] = str(job.slot % gpus)
+    job.began = time.monotonic()
     with job.log.open("ab") as log:
         job.process = subprocess.Popen(
             [sys.executable, "-m", "remnant", *arguments],
@@ -150,7 +158,7 @@ def command_of(run: StudyRun, folder: Path, threads: int, data_root: Path | None
 def _for_this_machine(config: RunConfig, threads: int, data_root: Path | None) -> RunConfig:
     changes: dict[str, int | str] = {"training.threads": threads}
     if data_root is not None:
-        changes["data.root"] = str(data_root)
+        changes["data.root"] = str(data_root.resolve())
     return override(config, changes)
 
 
@@ -158,16 +166,26 @@ def _for_this_machine(config: RunConfig, threads: int, data_root: Path | None) -
 def _ending_all() -> Iterator[list[Job]]:
     """No run outlives the study: whatever ends it, they get a chance to stop, then none."""
     running: list[Job] = []
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    with _answering(_STOPPING[1:], _interrupt):
+        try:
+            yield running
+        finally:
+            with _answering(_STOPPING, signal.SIG_IGN):  # once is enough
+                _signal_all(running, signal.SIGINT)
+                deadline = time.monotonic() + _STOP_SECONDS
+                for job in running:
+                    _wait(job, deadline - time.monotonic())
+                _signal_all(running, signal.SIGKILL)
+
+
+@contextmanager
+def _answering(signals: Sequence[signal.Signals], answer: Any) -> Iterator[None]:
+    before = {number: signal.signal(number, answer) for number in signals}
     try:
-        yield running
+        yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-        _signal_all(running, signal.SIGINT)
-        deadline = time.monotonic() + _STOP_SECONDS
-        for job in running:
-            _wait(job, deadline - time.monotonic())
-        _signal_all(running, signal.SIGKILL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(*_: object) -> None:

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from remnant.config import RunConfig
-from remnant.data import DATASETS, data_root
+from remnant.data import DATASETS, data_root, describe_dataset
+from remnant.data.stream import resolve_tasks
 from remnant.errors import InputError
+from remnant.methods import build_method
 from remnant.planning.calibration import (
     Speed,
     gpu_hours,
@@ -19,10 +23,12 @@ from remnant.planning.calibration import (
     one_thread,
     saved_bytes_per_image,
 )
+from remnant.planning.memory_table import plan_memory
 from remnant.planning.run_estimate import estimate
 from remnant.reports.units import bytes_text
 from remnant.runs.run_folder import CONFIG
 from remnant.studies.study_runs import StudyRun
+from remnant.training.task_loop import empty_tasks
 
 CALIBRATION_SECONDS = 20.0
 # What the code of a method may raise, plug-ins too, when it gets noise: none may end the others.
@@ -31,6 +37,7 @@ _OF_A_METHOD = (
     TypeError, ValueError,
 )  # fmt: skip
 _BYTES_PER_PARAMETER = 4 * 12  # two checkpoints with weights, two moments and a teacher each
+_MEMORIES = 3  # in two checkpoints and in the result
 _BYTES_BESIDE = 4 << 20  # predictions, features, pictures, page and log
 
 
@@ -155,12 +162,7 @@ def check_room(runs: Sequence[StudyRun], folder: Path) -> None:
     left = {run.name: run for run in runs if not run.is_done(folder)}
     if not left:
         return
-    sizes: dict[str, int] = {}
-    for run in left.values():
-        kind = kind_of(run.config)
-        if kind not in sizes:
-            sizes[kind] = _disk_bytes(estimate(run.config)["parameters"])
-    needed = sum(sizes[kind_of(run.config)] for run in left.values())
+    needed = sum(_folder_bytes(run.config) for run in left.values())
     existing = next(one for one in (folder, *folder.parents) if one.exists())
     free = shutil.disk_usage(existing).free
     if free < needed:
@@ -168,6 +170,23 @@ def check_room(runs: Sequence[StudyRun], folder: Path) -> None:
             f"{len(left)} runs need about {bytes_text(needed)} below {folder}; {bytes_text(free)} "
             "are free. Choose another --out, or some of the --rows."
         )
+
+
+def _folder_bytes(config: RunConfig) -> int:
+    """Checkpoints of the network as it is at the end, each with the memory, and the rest."""
+    known = describe_dataset(config.data)
+    shape = (known.image_size, known.image_size, known.channels)
+    sizes = [len(task) for task in resolve_tasks(config.stream, known)]
+    with torch.device("meta"):
+        method = build_method(config, shape, sizes)
+        for task in empty_tasks(sizes, shape):
+            method.grow(task)
+    exemplars = 0
+    if config.memory is not None:
+        plan = plan_memory(config.memory, shape, [sum(sizes)], known.train_per_class or None)
+        exemplars = plan[-1]["budget_bytes"] or 0
+    parameters = sum(parameter.numel() for parameter in method.parameters())
+    return _disk_bytes(parameters) + _MEMORIES * exemplars
 
 
 def check_data(runs: Sequence[StudyRun], root: Path | None) -> None:

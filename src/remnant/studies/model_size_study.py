@@ -21,7 +21,7 @@ STUDY = Study(
         "paper": in_tasks("cifar100", (10,)),
     },
     claims=(
-        Claim("a tenth of DER's parameters, and ahead", "full", "expandable"),
+        Claim("ends above DER, whose network is larger", "full", "expandable"),
         Claim("the smaller one loses less than a point", "half-mlp", "full", margin=-1.0),
         Claim("the smaller one is still ahead of DyTox", "half-mlp", "dytox"),
     ),

@@ -29,7 +29,8 @@ class Metric:
     printed: Callable[[Published], float | None] = lambda _: None
     is_lower_better: bool = False
     top: int = 1  # 5: what is printed under top-5 accuracy
-    is_accuracy: bool = True  # a share of test images, in percent
+    is_accuracy: bool = True  # in percent
+    is_share: bool = False  # of all test images: with one run its error is known from their number
 
 
 def _newest(result: RunResult) -> float | None:
@@ -40,13 +41,17 @@ def _newest(result: RunResult) -> float | None:
 
 
 AVG = Metric("avg", "Avg", lambda result: result.average_accuracy, lambda row: row.avg)
-LAST = Metric("last", "Last", lambda result: result.last_accuracy, lambda row: row.last)
+LAST = Metric(
+    "last", "Last", lambda result: result.last_accuracy, lambda row: row.last, is_share=True
+)
 FORGETTING = Metric(
     "forgetting", "F", lambda result: result.forgetting, lambda row: row.forgetting, True
 )
 NEWEST = Metric("newest", "Newest", _newest)
 TOP5_AVG = Metric("top5-avg", "Top-5 Avg", lambda it: it.top5_average, lambda row: row.avg, top=5)
-TOP5_LAST = Metric("top5-last", "Top-5 Last", lambda it: it.top5_last, lambda row: row.last, top=5)
+TOP5_LAST = Metric(
+    "top5-last", "Top-5 Last", lambda it: it.top5_last, lambda row: row.last, top=5, is_share=True
+)
 MILLIONS = Metric(
     "parameters",
     "Parameters (M)",

@@ -73,7 +73,7 @@ class StudyFolder:
 
     @property
     def runs_path(self) -> Path:
-        return self.path.parent / RUNS
+        return self.path.resolve().parent / RUNS
 
     def write_request(self) -> None:
         make_folder(self.path)
@@ -86,6 +86,8 @@ def open_study(study: Study, request: StudyRequest, out: Path) -> StudyFolder:
     Raises:
         InputError: The study has no such part, or the folder belongs to another study.
     """
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out must be a folder; {out} is a file.")
     path = out / f"{study.name}-{request.scale}"
     whole = request
     if (path / STUDY_FILE).exists():
@@ -93,16 +95,25 @@ def open_study(study: Study, request: StudyRequest, out: Path) -> StudyFolder:
         if _kind(known) != _kind(request):
             raise InputError(
                 f"{path} holds the study {known.study} at scale {known.scale} with equal "
-                f"{known.equal}, or one of other images. Choose another --out."
+                f"{known.equal}, or with other settings. Choose another --out."
             )
         whole = known.widened(request)
     if request.equal != "steps":
         runs = runs_of(study, request.scale, whole.seeds, whole.rows, whole.columns)
         missing = [run for run in runs if run.name not in whole.epochs]
-        if missing:
-            known_epochs = equal_epochs(runs, request.equal) | whole.epochs
-            whole = whole.model_copy(update={"epochs": known_epochs})
+        found = equal_epochs(study, request.scale, missing, request.equal)
+        whole = whole.model_copy(update={"epochs": whole.epochs | found})
     return StudyFolder(path, study, whole, _runs(study, whole))
+
+
+def reopen_study(folder: Path, study: Study) -> StudyFolder:
+    """A study's folder as it is, wherever it was moved to beside its runs.
+
+    Raises:
+        InputError: It is no folder of a study, or damaged.
+    """
+    request = read_request(folder)
+    return StudyFolder(folder, study, request, _runs(study, request))
 
 
 def _kind(request: StudyRequest) -> tuple[object, ...]:
@@ -111,7 +122,7 @@ def _kind(request: StudyRequest) -> tuple[object, ...]:
 
 def _runs(study: Study, request: StudyRequest) -> list[StudyRun]:
     runs = runs_of(study, request.scale, request.seeds, request.rows, request.columns)
-    return with_epochs(runs, request.epochs, request.equal)
+    return with_epochs(runs, request.epochs)
 
 
 def read_request(folder: Path) -> StudyRequest:

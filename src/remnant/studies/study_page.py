@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from shlex import quote
 
 from remnant.files import write_text
 from remnant.reports.embed import inline_svg
@@ -90,8 +91,11 @@ def command_text(folder: StudyFolder) -> str:
 
 
 def _contest_text(contest: ContestRequest, seeds: list[int]) -> str:
-    return (
-        f"remnant contest {contest.folder} --budget {contest.budget} "
-        f"--methods {','.join(contest.methods)} --codecs {','.join(contest.codecs)} "
-        f"--image-size {contest.image_size} --seeds {','.join(map(str, seeds))}"
-    )
+    parts = [
+        f"remnant contest {quote(contest.folder)} --budget {contest.budget}",
+        f"--methods {','.join(contest.methods)} --codecs {','.join(contest.codecs)}",
+        f"--image-size {contest.image_size} --seeds {','.join(map(str, seeds))}",
+    ]
+    parts += [] if contest.num_tasks is None else [f"--tasks {contest.num_tasks}"]
+    parts += [] if contest.epochs is None else [f"--epochs {contest.epochs}"]
+    return " ".join(parts)

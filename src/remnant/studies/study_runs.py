@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,28 @@ def runs_of(
     """
     chosen_rows = [study.row(name) for name in rows] or list(study.rows)
     chosen_columns = [study.column(scale, name) for name in columns] or study.columns_at(scale)
-    found = []
+    absent = [row.name for row in chosen_rows if rows and not row.preset]
+    if absent:
+        raise InputError(
+            f"{', '.join(absent)} of {study.name} is not in remnant yet; only what was printed of "
+            "it is. Leave it out of --rows."
+        )
+    found: list[StudyRun] = []
     for column in chosen_columns:
         for row in chosen_rows:
             config = config_of(row, column, scale)
             if config is not None:
                 found += _with_seeds(study, row, column, config, seeds)
-    return found
+    return _sharing_names(found)
+
+
+def _sharing_names(runs: list[StudyRun]) -> list[StudyRun]:
+    """Where a column changes nothing for a row, its run is that of the column before."""
+    names: dict[str, str] = {}
+    return [
+        replace(run, name=names.setdefault(json.dumps(_essence(run.config)), run.name))
+        for run in runs
+    ]
 
 
 def config_of(row: Row, column: Column, scale: StudyScale) -> RunConfig | None:

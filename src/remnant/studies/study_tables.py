@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from remnant.reports.groups import Spread, memory_text
 from remnant.reports.result_tables import Table, exemplars_per_class, to_latex, to_markdown
-from remnant.reports.units import MISSING, count_text, percent_text
+from remnant.reports.units import MISSING, bytes_text, count_text, percent_text
 from remnant.runs.run_folder import RunFolder
 from remnant.studies.evidence import Cell, Difference, Evidence, Judgement, difference
 from remnant.studies.study import LAST, NEWEST, Column, Metric, Row
@@ -115,7 +115,9 @@ def cost_table(evidence: Evidence) -> Table:
             memory_text(run),
             _rounded(exemplars_per_class(run)),
             _amount(run.result.parameters),
-            _amount(_train_flops(run)),
+            _amount(run.result.train_flops),
+            _passes(run),
+            _kept(run),
             _rounded(run.result.train_seconds),
             str(run.environment.get("commit") or MISSING),
             machine_text(run),
@@ -123,7 +125,8 @@ def cost_table(evidence: Evidence) -> Table:
         for run in evidence.runs
     ]
     headers = [
-        "Run", "Seed", "Memory", "Per class", "Parameters", "FLOP", "Seconds", "Commit", "Machine",
+        "Run", "Seed", "Memory", "Per class", "Parameters", "FLOP", "Passes", "Kept", "Seconds",
+        "Commit", "Machine",
     ]  # fmt: skip
     return Table(headers, rows, first_number=len(headers))
 
@@ -174,8 +177,14 @@ def machine_text(run: RunFolder) -> str:
     return ", ".join([*accelerators, cores])
 
 
-def _train_flops(run: RunFolder) -> float | None:
-    return getattr(run.result, "train_flops", None)
+def _passes(run: RunFolder) -> str:
+    """How often an image of the last task was shown while it was new."""
+    return f"{run.result.passes_over_new[-1]:.1f}" if run.result.passes_over_new else MISSING
+
+
+def _kept(run: RunFolder) -> str:
+    """All bytes that are carried from task to task: memory, network and the rest."""
+    return bytes_text(sum(run.result.kept_bytes.values())) if run.result.kept_bytes else MISSING
 
 
 def _amount(value: float | None) -> str:
