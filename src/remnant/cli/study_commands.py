@@ -264,7 +264,7 @@ def _carry_out(
 
 
 def _default_jobs(gpus_per_run: int) -> int:
-    """As many as GPUs allow, else one per core: two of one thread beat one of two."""
+    """As many as GPUs allow, else one per core, each on one thread."""
     import torch
 
     gpus = torch.cuda.device_count()
