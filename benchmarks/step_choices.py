@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from statistics import median
 from unittest.mock import patch
 
@@ -26,6 +26,7 @@ from remnant.methods import MethodContext
 from remnant.methods.bimae import BiMAE, BiMAEConfig
 from remnant.models.bilateral import BilateralMAE
 from remnant.phases import OptimizerConfig, Schedule
+from remnant.planning.calibration import one_thread
 from remnant.planning.flops import batch_of_noise
 from remnant.training.devices import keep_freed_memory
 
@@ -51,16 +52,6 @@ def step_of(method: BiMAE, **adam: bool) -> Callable[[], None]:
         optimizer.step()
 
     return step
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def spelt_out(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:

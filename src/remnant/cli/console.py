@@ -73,6 +73,18 @@ def _split_values(text: str) -> list[str]:
     return parts
 
 
+def split_names(option: str, text: str | None) -> list[str]:
+    """The values of an option such as --seeds 1,2,3; none without a text.
+
+    Raises:
+        InputError: One of them is empty.
+    """
+    parts = [] if text is None else [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise InputError(f"{option} takes values with commas between them; got {text!r}.")
+    return parts
+
+
 def parse_settings(
     texts: list[str] | None, options: dict[str, Any], option: str = "--set"
 ) -> dict[str, Any]:

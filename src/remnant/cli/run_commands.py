@@ -75,7 +75,10 @@ def run(
     name = configs[0].recipe if len(configs) == 1 else "several"
     folder = out if out is not None else Path("runs") / name
     several = expand(
-        configs, _split("--seeds", seeds), _split("--orders", orders), console.parse_grid(grid)
+        configs,
+        console.split_names("--seeds", seeds),
+        console.split_names("--orders", orders),
+        console.parse_grid(grid),
     )
     make_tracker = None if track is None else TRACKERS[track]
     if make_tracker is not None:
@@ -274,10 +277,3 @@ def _warn(folders: Sequence[Path]) -> None:
 
     for sentence in unequal_terms(read_groups(folders)[0]):
         console.notes.print(f"not on equal terms: {sentence}", style="yellow", markup=False)
-
-
-def _split(option: str, text: str | None) -> list[str]:
-    parts = [] if text is None else [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise InputError(f"{option} takes values with commas between them; got {text!r}.")
-    return parts

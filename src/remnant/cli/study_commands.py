@@ -171,8 +171,8 @@ def contest(
     asked = ContestRequest(
         folder=str(folder.expanduser().resolve()),
         budget=budget,
-        methods=_names("--methods", methods),
-        codecs=_names("--codecs", codecs),
+        methods=console.split_names("--methods", methods),
+        codecs=console.split_names("--codecs", codecs),
         image_size=image_size,
         num_tasks=tasks,
         epochs=epochs,
@@ -212,8 +212,8 @@ def _open_studies(
             study=name,
             scale=scale,
             seeds=_numbers(seeds),
-            rows=_names("--rows", rows),
-            columns=_names("--columns", columns),
+            rows=console.split_names("--rows", rows),
+            columns=console.split_names("--columns", columns),
             equal=equal or found.equal,
         )
         folders.append(open_study(found, request, out))
@@ -331,14 +331,7 @@ def _print_forecast(runs: Sequence[Any], folder: Path, gpu: str) -> None:
 
 
 def _numbers(text: str) -> list[int]:
-    parts = _names("--seeds", text)
+    parts = console.split_names("--seeds", text)
     if not all(part.isascii() and part.isdigit() for part in parts):
         raise InputError(f"--seeds takes whole numbers, as in 0,1,2; got {text!r}.")
     return [int(part) for part in dict.fromkeys(parts)]
-
-
-def _names(option: str, text: str | None) -> list[str]:
-    parts = [] if text is None else [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise InputError(f"{option} takes values with commas between them; got {text!r}.")
-    return parts

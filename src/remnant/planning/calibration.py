@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -48,13 +48,6 @@ def kind_of(config: RunConfig) -> str:
     values = config.method.model_dump(mode="json", exclude={"first", "later"})
     size = describe_dataset(config.data).image_size
     return f"{size}: {sorted(values.items(), key=str)}"
-
-
-def measure_speeds(configs: Sequence[RunConfig], seconds: float) -> dict[str, Speed]:
-    """The speed on one thread of every kind of run among `configs`, in about so many seconds."""
-    kinds = {kind_of(config): config for config in configs}
-    share = seconds / max(1, len(kinds))
-    return {kind: measure_speed(config, share) for kind, config in kinds.items()}
 
 
 def measure_speed(config: RunConfig, seconds: float) -> Speed:

@@ -9,15 +9,12 @@ from remnant.reports.run_page import write_report
 from remnant.reports.sheets.contact_sheet import draw_gallery
 from remnant.reports.sheets.paper_sheets import detail_figure, reconstructions_figure
 from remnant.reports.store_page import write_store_page
-from remnant.reports.system_figures import curves_figure, density_figure
 from remnant.runs.run_folder import RunFolder, find_runs, read_run
 
 __all__ = [
     "RunFolder",
     "csv_table",
-    "curves_figure",
     "curves_picture",
-    "density_figure",
     "detail_figure",
     "draw_figures",
     "draw_gallery",
