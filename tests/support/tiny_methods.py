@@ -12,6 +12,7 @@ from typing import Any
 from remnant.config import RunConfig
 from remnant.data import DataConfig
 from remnant.data.stream import StreamConfig
+from remnant.encoders import lite0
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
 from remnant.testing import Trial, small_config
@@ -21,6 +22,7 @@ from tests.support.worlds import SEED_OFFSET
 
 SGD: dict[str, Any] = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
 SIGNED = {"name": "resnet8", "has_last_relu": False}
+SMALL_ENCODER = lite0.CONFIG.model_dump() | {"image_size": 64}
 QUICK_SGD = SGD | {"lr": 0.2}  # for convolutions, whose 24 steps are few
 
 
@@ -130,12 +132,14 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "icarl": lambda: _trial("icarl", backbone=SIGNED, first=schedule(6, **SGD | {"lr": 0.2})),
     "joint": lambda: _trial("joint", task_sizes=(4,), first=schedule(12, **SGD)),
     "lwf": lambda: _trial("lwf", softmax_over="seen", warmup=schedule(2, name="sgd", lr=0.05)),
+    "ncm": lambda: _trial("ncm", encoder=SMALL_ENCODER),
     "podnet": lambda: _trial(
         "podnet",
         backbone=SIGNED,
         num_proxies=3,
         balanced_tuning=schedule(3, name="sgd", lr=0.05, clip_value=5),
     ),
+    "ranpac": lambda: _trial("ranpac", encoder=SMALL_ENCODER, num_projected=200),
     "simple-expandable": lambda: _expandable(
         "simple-expandable", compression=schedule(2, name="sgd", lr=0.01)
     ),

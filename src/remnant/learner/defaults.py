@@ -14,7 +14,7 @@ from remnant.learner.inputs import Channels
 from remnant.learner.learner_state import LearnerConfig, LearnerParameters
 from remnant.methods import METHODS, MethodConfig
 from remnant.methods.backbones import BackboneConfig
-from remnant.methods.bimae import BiMAEConfig
+from remnant.methods.bimae import BilateralConfig, BiMAEConfig
 from remnant.methods.dytox import DyToxConfig
 from remnant.methods.expandable import ExpandableConfig
 from remnant.methods.expandable_pruned import ExpandablePrunedConfig
@@ -43,6 +43,9 @@ _ADAMW = OptimizerConfig(
     name="adamw", lr=1e-3, weight_decay=0.05, schedule="cosine", warmup_epochs=1
 )
 _PLAIN = OptimizerConfig(name="adam", lr=1e-3, schedule="cosine")
+_CONV_SGD = OptimizerConfig(
+    lr=0.05, nesterov=True, weight_decay=5e-4, schedule="cosine", warmup_epochs=1
+)
 
 _WARM_SGD = _SGD.model_copy(update={"warmup_epochs": 2.0})
 _ICARL_SGD = _SGD.model_copy(update={"lr": 0.2, "weight_decay": 2e-5})
@@ -67,11 +70,14 @@ TUNED: dict[str, MethodConfig] = {
     config.name: config
     for config in (
         BiMAEConfig(
-            first=_schedule(_ADAMW, sampling="balanced"),
+            network=BilateralConfig(encoder="conv", patch_size=8),
+            first=_schedule(_CONV_SGD, sampling="balanced"),
+            has_detail_branch=False,
+            view="full",
+            reconstruction="off",
             classify_weight=1.0,
-            exact_view_ratio=0.5,
-            distill_weight=1.0,
-            unmasked_ratio=0.2,
+            label_smoothing=0.1,
+            codec_view_ratio=0.5,
         ),
         DyToxConfig(first=_schedule(_DYTOX_ADAMW), balanced_tuning=_schedule(_LIGHT_ADAMW, 20)),
         ExpandableConfig(**_GROWING),
@@ -84,27 +90,49 @@ TUNED: dict[str, MethodConfig] = {
 }
 
 
+# Of exemplars stored as patches, which a transformer completes.
+_BIMAE_PATCHES = BiMAEConfig(
+    first=_schedule(_ADAMW, sampling="balanced"),
+    classify_weight=1.0,
+    exact_view_ratio=0.5,
+    distill_weight=1.0,
+    unmasked_ratio=0.2,
+)
+_PATCH_CODECS = ("patches", "coded-patches")
+
+
 def default_method(parameters: LearnerParameters) -> MethodConfig:
     """The config of a method before sizes and options: any registered method has one.
 
     Raises:
         InputError: There is no such method, or its config needs a setting that is not given.
     """
-    config = METHODS.find(parameters.method, "method").Config
-    if parameters.method in TUNED:
-        return TUNED[parameters.method]
+    name = parameters.method
+    assert name is not None, "the method is chosen before its settings"
+    config = METHODS.find(name, "method").Config
+    if name == "bimae" and _codec_name(parameters) in _PATCH_CODECS:
+        return _BIMAE_PATCHES
+    if name in TUNED:
+        return TUNED[name]
+    if parameters.encoder is not None:
+        return config.parse({"name": name, "encoder": parameters.encoder})
     fields = config.model_fields
     optimizer = _ADAMW if "network" in fields else _SGD if "backbone" in fields else _PLAIN
-    needed = [name for name in fields if fields[name].is_required() and name != "first"]
+    needed = [field for field in fields if fields[field].is_required() and field != "first"]
     given, options = {}, parameters.options or {}
-    for name in needed:
-        if f"method.{name}" not in options:
+    for field in needed:
+        if f"method.{field}" not in options:
             raise InputError(
-                f"method.{name} must be given: {parameters.method} has no default for it. Add it "
-                "to the options."
+                f"method.{field} must be given: {name} has no default for it. Add it to the "
+                "options."
             )
-        given[name] = options[f"method.{name}"]
-    return config.parse({"name": parameters.method, "first": _schedule(optimizer), **given})
+        given[field] = options[f"method.{field}"]
+    return config.parse({"name": name, "first": _schedule(optimizer), **given})
+
+
+def _codec_name(parameters: LearnerParameters) -> str | None:
+    codec = parameters.codec
+    return codec.get("name") if isinstance(codec, dict) else codec
 
 
 # --------------------------------------------------------------------------- sizes and durations
@@ -116,6 +144,7 @@ _LARGEST_TRANSFORMED = 64
 # Chosen: a thin ResNet keeps every pixel up to its last stages, which costs minutes more at 128 px.
 _LARGEST_THIN = 64
 _WIDTH = {"cpu": 128, "mps": 128, "cuda": 384}  # mini scale; the paper's
+_CONV_WIDTH = {"cpu": 192, "mps": 192, "cuda": 384}
 _PATCHES_ACROSS = 8
 # Chosen: images shown per update. About four minutes on two cores at width 128 (150 to 250
 # images/s), and half as many again as the mini recipes, whose classes have 500 images.
@@ -127,12 +156,16 @@ _SECTIONS = ("method", "memory", "augment", "training")  # of a run's settings t
 
 
 def choose_image_size(shorter_side: int, device: Accelerator) -> int:
-    """32 px for thumbnails, 64 or 128 for larger images; 224 on a GPU."""
+    """32 px for thumbnails, 64 for larger images; on a GPU up to 224.
+
+    At 128 px, training from scratch on a processor sees too few images in the time that a user
+    waits.
+    """
     if shorter_side <= 40:
         return 32
-    if shorter_side <= 96:
+    if shorter_side <= 96 or device != "cuda":
         return 64
-    return 224 if device == "cuda" and shorter_side > 176 else 128
+    return 224 if shorter_side > 176 else 128
 
 
 def choose_patch_size(image_size: int, device: Accelerator) -> int:
@@ -220,7 +253,10 @@ def _fit_to_images(config: LearnerConfig, width: int | None, device: Accelerator
     changes: dict[str, Any] = {}  # of the method
     network = getattr(config.method, "network", None)
     if network is not None:
-        sizes = _network_sizes(config.image_size, width or _WIDTH[device], device)
+        if getattr(network, "encoder", "") == "conv":
+            sizes = _conv_sizes(config.image_size, width or _CONV_WIDTH[device])
+        else:
+            sizes = _network_sizes(config.image_size, width or _WIDTH[device], device)
         known = {name: size for name, size in sizes.items() if hasattr(network, name)}
         changes["network"] = network.model_copy(update=known)
     if width is not None and not hasattr(network, "width"):
@@ -238,6 +274,32 @@ def _fit_to_images(config: LearnerConfig, width: int | None, device: Accelerator
         changes["exact_view_ratio"] = 0.0  # only exemplars stored as patches have exact views
     method = config.method.model_copy(update=changes)
     return config.model_copy(update={"method": method, "memory": memory})
+
+
+def _conv_sizes(image_size: int, width: int) -> dict[str, Any]:
+    """As many stages, which halve the map, as leave 4 cells per side or more.
+
+    Raises:
+        InputError: The size is odd.
+    """
+    num_stages = 0
+    while num_stages < 5 and image_size % 2 ** (num_stages + 1) == 0:
+        if image_size // 2 ** (num_stages + 1) < 4:
+            break
+        num_stages += 1
+    if num_stages == 0:
+        raise InputError(
+            f"image_size must be even and at least 8; got {image_size}. Take a multiple of 8."
+        )
+    # Chosen: of 192 the channels of the mini recipes; stages before them are thin, so that larger
+    # images cost little more.
+    channels = [max(1, width * part // 48) for part in (3, 6, 12, 40, 48)][-num_stages:]
+    return {
+        "channels": tuple(channels),
+        "stem_channels": max(1, channels[0] // 2),
+        "patch_size": 2**num_stages,
+        "width": width,
+    }
 
 
 def _network_sizes(image_size: int, width: int, device: Accelerator) -> dict[str, int]:
@@ -295,6 +357,8 @@ def schedule_update(
     method: MethodConfig, parameters: LearnerParameters, num_images: int, device: Accelerator
 ) -> MethodConfig:
     """The method's config with the schedule of one update over so many images."""
+    if not METHODS[method.name].trains:
+        return method
     batch_size = parameters.batch_size or choose_batch_size(num_images, device)
     epochs = parameters.epochs or choose_epochs(num_images, batch_size, device)
     schedules = {"first": method.first, "later": method.later}
@@ -325,11 +389,17 @@ def _stretched(schedule: Schedule, epochs: int, batch_size: int, lr: float | Non
 def describe(config: LearnerConfig) -> str:
     """The chosen settings in one line."""
     parts = [f"images of {config.image_size} px"]
+    encoder = getattr(config.method, "encoder", None)
+    if encoder is not None:
+        parts.insert(0, f"on the pretrained encoder {encoder.name} ({encoder.licence})")
     network = config.model_dump()["method"].get("network", {})
-    if {"patch_size", "width"} <= set(network):
+    if network.get("encoder") == "conv":
+        parts.append(f"convolutions of {', '.join(map(str, network['channels']))} channels")
+    elif {"patch_size", "width"} <= set(network):
         parts.append(f"patches of {network['patch_size']} px, width {network['width']}")
     if config.memory is not None:
         parts.append(f"memory of {config.memory.budget} as {config.memory.codec.name}")
-    first = config.method.first
-    parts.append(f"{first.epochs:,} epochs of batches of {first.batch_size}")
+    if METHODS[config.method.name].trains:
+        first = config.method.first
+        parts.append(f"{first.epochs:,} epochs of batches of {first.batch_size}")
     return f"{config.method.name}: {'; '.join(parts)}"

@@ -41,13 +41,16 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     Sizes, epochs and batches are chosen from the images of the first call and printed on standard
     error; a parameter given here is used as it is. The first call fixes `budget`, `method`,
-    `image_size`, `codec`, `width`, `augment`, `options` and `seed`; the others may be changed with
-    `set_params` between two calls. A single class can be learned, and is then always predicted; so
-    can a class of one image.
+    `encoder`, `image_size`, `codec`, `width`, `augment`, `options` and `seed`; the others may be
+    changed with `set_params` between two calls. A single class can be learned, and is then always
+    predicted; so can a class of one image.
 
     Args:
-        budget: Memory for exemplars, for each class or in total: "60KiB/class", "2MiB".
+        budget: Memory for exemplars, for each class or in total: "1MiB/class", "20MiB".
         method: A name from `remnant list methods`, or a subclass of `remnant.methods.Method`.
+        encoder: A pretrained network that turns images into features: "efficientnet-lite0", a path
+            that ends in .safetensors or .onnx, or "hf:ORG/NAME". Chosen: the first of these for
+            images of 64 px or more, if its package is installed. "none": train from scratch.
         image_size: Side in pixels to which images are resized.
         codec: How exemplars are stored: a name from `remnant list codecs`, or its settings.
         epochs: Passes over new images and exemplars in each update.
@@ -78,9 +81,10 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        budget: str = "60KiB/class",
+        budget: str = "1MiB/class",
         *,
-        method: str | type[Method[Any]] = "bimae",
+        method: str | type[Method[Any]] | None = None,
+        encoder: str | None = None,
         image_size: int | None = None,
         codec: str | Mapping[str, Any] | None = None,
         epochs: int | None = None,
@@ -96,6 +100,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.budget = budget
         self.method = method
+        self.encoder = encoder
         self.image_size = image_size
         self.codec = codec
         self.epochs = epochs

@@ -16,7 +16,6 @@ from remnant.config import LearningConfig
 from remnant.errors import InputError, nearest
 from remnant.learner.inputs import Channels, Label
 from remnant.methods import METHODS, Method, build_method
-from remnant.models.classifier import LinearClassifier
 from remnant.settings import Settings
 from remnant.training.network_state import Arrays
 from remnant.training.task_loop import empty_tasks, load_standing_state, standing_state
@@ -25,8 +24,9 @@ from remnant.training.task_loop import empty_tasks, load_standing_state, standin
 class LearnerParameters(Settings):
     """The parameters of `Learner`, checked; None means that the value is chosen."""
 
-    budget: str = "60KiB/class"
-    method: str = "bimae"
+    budget: str = "1MiB/class"
+    method: str | None = None
+    encoder: str | None = None
     image_size: int | None = Field(default=None, ge=8, le=2048)
     codec: str | dict[str, Any] | None = None
     epochs: int | None = Field(default=None, ge=1)
@@ -205,9 +205,7 @@ def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
         InputError: As `check_forgettable`.
     """
     label, method = check_forgettable(state, name), state.copy_method()
-    for part in method.modules():
-        if isinstance(part, LinearClassifier):
-            part.cut(label)
+    method.forget_class(label)
     if method.memory is not None:
         method.memory.unsee_class(label)
     history = tuple(_without_name(update, name) for update in state.history)
@@ -219,10 +217,15 @@ def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
         method=method,
         origin=None,
     )
+    rest = (
+        "What is left is the classifier that never saw it"
+        if method.forgets_exactly
+        else "The other weights were trained on its images too, which cannot be undone"
+    )
     message = (
         f"{name!r} is forgotten: its {state.num_exemplars - after.num_exemplars:,} exemplars, its "
-        "row of the classifier and its name are removed. The other weights were trained on its "
-        "images too, which cannot be undone; stores and exports written earlier still contain it."
+        f"row of the classifier and its name are removed. {rest}; stores and exports written "
+        "earlier still contain it."
     )
     return after, message
 

@@ -18,9 +18,11 @@ import torch
 from rich.console import Console
 
 from remnant._version import __version__
+from remnant.encoders import describe_encoder
 from remnant.errors import InputError
 from remnant.images import Images, ImageSet, Task
 from remnant.learner import defaults
+from remnant.learner.encoder_choice import choose_encoder
 from remnant.learner.inputs import (
     Label,
     RawInputs,
@@ -40,6 +42,7 @@ from remnant.learner.learner_state import (
 from remnant.methods import METHODS, Method
 from remnant.phases import StepReport, Watcher
 from remnant.terminal.progress import watch
+from remnant.terminal.reading_progress import count_images
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.devices import Accelerator
@@ -49,7 +52,9 @@ from remnant.training.task_loop import TaskLoop, standing_state
 from remnant.training.trainer import Trainer
 
 # Parameters that the first update fixes.
-FIXED = ("budget", "method", "image_size", "codec", "width", "augment", "options", "seed")
+FIXED = (
+    "budget", "method", "encoder", "image_size", "codec", "width", "augment", "options", "seed",
+)  # fmt: skip
 _EPOCH_LINES = 20  # of progress per phase, where there is no terminal for a bar
 
 
@@ -100,8 +105,12 @@ def run_update(
             Console(stderr=True).print(
                 plan.describe(), highlight=False, markup=False, soft_wrap=True
             )
-            progress = stack.enter_context(watch(plan.planned_images))
-            watchers = (*watchers, ThinnedProgress(progress))
+            if plan.trains:
+                progress = stack.enter_context(watch(plan.planned_images))
+                watchers = (*watchers, ThinnedProgress(progress))
+            else:
+                reading = stack.enter_context(count_images(len(plan.task.train)))
+                trainer.reader.on_images = reading
         loop = TaskLoop(method, trainer, saved.checkpoints, config.seed, saved.save)
         loop.learn([plan.task], saved.begin(), watchers)
         entry = _history_entry(plan, method, trainer, time.perf_counter() - began)
@@ -128,7 +137,7 @@ def _history_entry(
         "classes": list(plan.classes[plan.task.num_old_classes :]),
         "known_classes": [plan.classes[label] for label in plan.task.known_labels],
         "images": len(plan.task.train),
-        "epochs": plan.config.method.first.epochs,
+        "epochs": plan.config.method.first.epochs if plan.trains else 0,
         "seconds": round(seconds, 1),
         "accuracy": accuracy,
         "memory_bytes": 0 if method.memory is None else method.memory.nbytes,
@@ -146,6 +155,7 @@ class UpdatePlan:
     classes: tuple[Label, ...]  # old ones, then new ones
     task: Task
     test: ImageSet | None
+    why: str  # the method of the first update was chosen
     num_exemplars: int  # that are replayed
     data_digest: str
     state_digest: str | None  # of the state before the update
@@ -153,17 +163,25 @@ class UpdatePlan:
     @property
     def planned_images(self) -> list[int]:
         """Images that each task shows, for a progress bar: past updates show none."""
+        if not self.trains:
+            return [0] * (self.task.index + 1)
         passed = len(self.task.train) + self.num_exemplars
         return [0] * self.task.index + [passed * self.config.method.first.epochs]
 
     def describe(self) -> str:
         """The update in one line; the first one says what was chosen."""
         if self.task.index == 0:
-            return defaults.describe(self.config)
+            return f"{defaults.describe(self.config)} ({self.why})"
+        if not self.trains:
+            return f"{len(self.task.train):,} images"
         return (
             f"{len(self.task.train):,} images and {self.num_exemplars:,} exemplars, "
             f"{self.config.method.first.epochs:,} epochs"
         )
+
+    @property
+    def trains(self) -> bool:
+        return METHODS[self.config.method.name].trains
 
     def origin(self) -> str:
         """SHA-256 of all that decides the outcome of the update."""
@@ -196,7 +214,7 @@ def plan_update(
     given = gather_labelled(images, labels)
     classes = (*(before.classes if before else ()), *_new_classes(before, given))
     tested = None if test is None else _gather_test(test, classes)
-    config, pixels = _choose_and_read(before, parameters, given, device)
+    config, pixels, why = _choose_and_read(before, parameters, given, device)
     index, num_old = (len(before.task_sizes), len(before.classes)) if before else (0, 0)
     names = tuple(str(name) for name in classes[num_old:])
     task = Task(index, index + 1, num_old, names, _image_set(pixels, given, classes))
@@ -213,6 +231,7 @@ def plan_update(
         classes=classes,
         task=task,
         test=test_set,
+        why=why,
         num_exemplars=num_exemplars,
         data_digest=hashlib.sha256(data.encode()).hexdigest(),
         state_digest=before.digest() if before else None,
@@ -224,13 +243,23 @@ def _choose_and_read(
     parameters: LearnerParameters,
     given: RawInputs,
     device: Accelerator,
-) -> tuple[LearnerConfig, Images]:
-    """The config, chosen in the first update, and the images at its size."""
+) -> tuple[LearnerConfig, Images, str]:
+    """The config, chosen in the first update, the images at its size, and why it was chosen."""
     if before is not None:
-        return before.config, read(given, before.config.image_size)
-    size = parameters.image_size or defaults.choose_image_size(shorter_side(given), device)
-    pixels = read(given, size)
-    return defaults.choose_config(parameters, size, *measure_colours(pixels), device), pixels
+        return before.config, read(given, before.config.image_size), ""
+    side = shorter_side(given)
+    choice = choose_encoder(parameters, side)
+    chosen = {"method": choice.method, "encoder": choice.encoder}
+    parameters = parameters.model_copy(update=chosen)
+    if choice.encoder is not None:
+        encoder = describe_encoder(choice.encoder)
+        pixels = read(given, parameters.image_size or encoder.image_size)
+        colours = encoder.mean, encoder.std
+    else:
+        pixels = read(given, parameters.image_size or defaults.choose_image_size(side, device))
+        colours = measure_colours(pixels)
+    size = pixels.shape[0]
+    return defaults.choose_config(parameters, size, *colours, device), pixels, choice.why
 
 
 def _image_set(images: Images, given: RawInputs, classes: tuple[Label, ...]) -> ImageSet:

@@ -24,8 +24,10 @@ from remnant.methods.finetune import Finetune
 from remnant.methods.icarl import ICaRL
 from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
+from remnant.methods.ncm import NCM
 from remnant.methods.partial_exemplars import Completes, SeesParts
 from remnant.methods.podnet import PODNet
+from remnant.methods.ranpac import RanPAC
 from remnant.methods.simple_expandable import SimpleExpandable
 from remnant.methods.ucir import UCIR
 from remnant.methods.wa import WA
@@ -42,7 +44,9 @@ for _method in (
     ICaRL,
     Joint,
     LwF,
+    NCM,
     PODNet,
+    RanPAC,
     SimpleExpandable,
     UCIR,
     WA,

@@ -63,10 +63,12 @@ class Method(nn.Module, Generic[ConfigT]):
     """
 
     uses_memory: ClassVar[bool] = True
+    trains: ClassVar[bool] = True  # has phases; False: `end_task` does all the learning
     corrects_prior: ClassVar[bool] = False  # its loss goes through `Batch.corrected`
     learns_once: ClassVar[bool] = False  # all classes in one task: an upper bound
     takes_known_classes: ClassVar[bool] = False  # a task may bring more images of old classes
-    has_one_row_per_class: ClassVar[bool] = False  # in a linear classifier, and nothing else
+    has_one_row_per_class: ClassVar[bool] = False  # so that `forget_class` can remove one
+    forgets_exactly: ClassVar[bool] = False  # what is left is as if the class had never been seen
     Config: ClassVar[type[MethodConfig]]
     backbone: nn.Module
     classifier: LinearClassifier
@@ -130,6 +132,15 @@ class Method(nn.Module, Generic[ConfigT]):
         """
         if task.num_new_classes > 0:
             self.classifier.grow(task.num_new_classes)
+
+    def forget_class(self, label: int) -> None:
+        """Remove the row of one class; labels above it fall by one. The memory is another's work.
+
+        Only asked of a method that `has_one_row_per_class`.
+        """
+        for part in self.modules():
+            if isinstance(part, LinearClassifier):
+                part.cut(label)
 
     # ----------------------------------------------------------------------- what verbs are made of
 

@@ -195,7 +195,9 @@ def check_reads(trial: Trial) -> None:
 def check_gradients(trial: Trial) -> None:
     """The parameters of a phase get a gradient at some step of it, and no others do."""
     notes = trial.whole.notes
-    assert notes.gradients, "phases must yield at least one phase with parameters"
+    assert bool(notes.gradients) == trial.method.trains, (
+        "phases must yield at least one phase with parameters, or trains must be False"
+    )
     idle = sorted(place for place, has_gradient in notes.gradients.items() if not has_gradient)
     assert not idle, f"these parameters (task, phase, name) of a phase never get a gradient: {idle}"
     assert not notes.strays, (

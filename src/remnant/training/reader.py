@@ -14,6 +14,7 @@ from remnant.training.processes import Processes
 from remnant.views.augment import test_views, to_images
 
 _BATCH_SIZE = 256
+_BATCH_PIXELS = _BATCH_SIZE * 64 * 64  # fewer images at a time where they are larger
 
 
 class ViewReader:
@@ -24,6 +25,7 @@ class ViewReader:
         self.mean = look.mean
         self.std = look.std
         self._processes = processes
+        self.on_images: Callable[[int], None] = lambda _: None  # told how many were just read
 
     def generator(self, *purpose: str | int) -> torch.Generator:
         return generator(self.seed, *purpose)
@@ -40,11 +42,12 @@ class ViewReader:
         first = self._processes.rank * share
         mine = torch.arange(first, first + share).clamp_(max=len(images) - 1)
         outputs = []
-        for positions in mine.split(_BATCH_SIZE):
+        for positions in mine.split(_batch_size(images)):
             views = self.views(images.images.read(positions))
             with self._processes.autocast():
                 output = function(views.flip(3) if mirrored else views)
             outputs.append(output.float() if output.is_floating_point() else output)
+            self.on_images(len(positions))
         return self._processes.gather(torch.cat(outputs))[: len(images)].cpu()
 
     def views(self, images: Tensor) -> Tensor:
@@ -52,3 +55,8 @@ class ViewReader:
 
     def to_images(self, views: Tensor) -> Tensor:
         return to_images(views, self.mean, self.std).cpu()
+
+
+def _batch_size(images: ImageSet) -> int:
+    height, width, _ = images.images.shape
+    return max(1, min(_BATCH_SIZE, _BATCH_PIXELS // (height * width)))

@@ -1,0 +1,73 @@
+"""Weights from the Hugging Face hub: safetensors only, at a revision that is kept."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from remnant.errors import InputError
+
+HUB = "hf:"
+_WEIGHTS = "model.safetensors"
+_FACTS = ("preprocessor_config.json", "config.json")
+
+
+@dataclass(frozen=True)
+class HubEncoder:
+    """What a repository holds, on this machine."""
+
+    name: str  # with the revision
+    weights: Path
+    facts: dict[str, Any]
+    licence: str
+
+
+def fetch_from_hub(name: str) -> HubEncoder:
+    """Download an encoder, or find it where it was downloaded before.
+
+    Args:
+        name: hf:ORG/NAME or hf:ORG/NAME@REVISION; without a revision the newest is taken, and the
+            name that is returned has it.
+
+    Raises:
+        InputError: The extra is not installed, or the repository cannot be used.
+    """
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise InputError(
+            f'{name} needs huggingface_hub, which is not installed: pip install "remnant[hub]".'
+        )
+    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    repository, _, revision = name.removeprefix(HUB).partition("@")
+    if repository.count("/") != 1:
+        raise InputError(f"an encoder of the hub is named hf:ORG/NAME; got {name!r}.")
+    failures = (OSError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError)
+    try:
+        licence = ""
+        if not _is_commit(revision):
+            known = HfApi().model_info(repository, revision=revision or None)
+            revision = known.sha or ""
+            licence = str((known.card_data or {}).get("license") or "")
+
+        def fetch(file: str) -> Path:
+            return Path(hf_hub_download(repository, file, revision=revision))
+
+        weights = fetch(_WEIGHTS)
+    except failures as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{name} cannot be fetched from the hub: {reason}") from None
+    facts: dict[str, Any] = {}
+    for file in _FACTS:
+        try:
+            facts |= json.loads(fetch(file).read_bytes())
+        except failures:
+            continue  # not every repository has it
+    return HubEncoder(f"{HUB}{repository}@{revision}", weights, facts, licence or "unknown")
+
+
+def _is_commit(revision: str) -> bool:
+    return len(revision) == 40 and all(digit in "0123456789abcdef" for digit in revision)

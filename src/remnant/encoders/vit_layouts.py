@@ -1,0 +1,166 @@
+"""Tensor names of published vision transformers -> the names of `models.pretrained_vit`.
+
+Three layouts are known: timm (plain ViT, MAE, DINOv2), Hugging Face ViT and ViTMAE, and Hugging
+Face DINOv2. Which one a file has is seen from its names.
+
+Axes: L = 1 + grid * grid positions, D width.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from remnant.errors import InputError
+from remnant.models.pretrained_vit import ViTShape
+
+# By layout: a pattern of their names, and ours; N is the number of the block.
+_TIMM = {
+    r"cls_token": "class_token",
+    r"pos_embed": "positions",
+    r"reg_token": "registers",
+    r"patch_embed\.proj\.(weight|bias)": r"embed.\1",
+    r"blocks\.(\d+)\.norm1\.(weight|bias)": r"blocks.\1.attention_norm.\2",
+    r"blocks\.(\d+)\.attn\.qkv\.(weight|bias)": r"blocks.\1.attention.qkv.\2",
+    r"blocks\.(\d+)\.attn\.proj\.(weight|bias)": r"blocks.\1.attention.project.\2",
+    r"blocks\.(\d+)\.ls1\.gamma": r"blocks.\1.attention_scale.factors",
+    r"blocks\.(\d+)\.norm2\.(weight|bias)": r"blocks.\1.mlp_norm.\2",
+    r"blocks\.(\d+)\.mlp\.fc1\.(weight|bias)": r"blocks.\1.mlp.0.\2",
+    r"blocks\.(\d+)\.mlp\.fc2\.(weight|bias)": r"blocks.\1.mlp.2.\2",
+    r"blocks\.(\d+)\.ls2\.gamma": r"blocks.\1.mlp_scale.factors",
+    r"norm\.(weight|bias)": r"norm.\1",
+}
+_HF_EMBEDDINGS = {
+    r"embeddings\.cls_token": "class_token",
+    r"embeddings\.position_embeddings": "positions",
+    r"embeddings\.register_tokens": "registers",
+    r"embeddings\.patch_embeddings\.projection\.(weight|bias)": r"embed.\1",
+    r"encoder\.layer\.(\d+)\.attention\.attention\.(query|key|value)\.(weight|bias)": (
+        r"blocks.\1.attention.\2.\3"
+    ),
+    r"encoder\.layer\.(\d+)\.attention\.output\.dense\.(weight|bias)": (
+        r"blocks.\1.attention.project.\2"
+    ),
+    r"layernorm\.(weight|bias)": r"norm.\1",
+}
+_HF_VIT = _HF_EMBEDDINGS | {
+    r"encoder\.layer\.(\d+)\.layernorm_before\.(weight|bias)": r"blocks.\1.attention_norm.\2",
+    r"encoder\.layer\.(\d+)\.layernorm_after\.(weight|bias)": r"blocks.\1.mlp_norm.\2",
+    r"encoder\.layer\.(\d+)\.intermediate\.dense\.(weight|bias)": r"blocks.\1.mlp.0.\2",
+    r"encoder\.layer\.(\d+)\.output\.dense\.(weight|bias)": r"blocks.\1.mlp.2.\2",
+}
+_HF_DINOV2 = _HF_EMBEDDINGS | {
+    r"encoder\.layer\.(\d+)\.norm1\.(weight|bias)": r"blocks.\1.attention_norm.\2",
+    r"encoder\.layer\.(\d+)\.norm2\.(weight|bias)": r"blocks.\1.mlp_norm.\2",
+    r"encoder\.layer\.(\d+)\.layer_scale1\.lambda1": r"blocks.\1.attention_scale.factors",
+    r"encoder\.layer\.(\d+)\.layer_scale2\.lambda1": r"blocks.\1.mlp_scale.factors",
+    r"encoder\.layer\.(\d+)\.mlp\.fc1\.(weight|bias)": r"blocks.\1.mlp.0.\2",
+    r"encoder\.layer\.(\d+)\.mlp\.fc2\.(weight|bias)": r"blocks.\1.mlp.2.\2",
+}
+# Parts of whole models that an encoder does not have.
+_SKIPPED = re.compile(
+    r"(head|fc_norm|classifier|decoder|pooler|norm_pre)\b.*|embeddings\.mask_token|mask_token"
+)
+_PREFIXES = ("vit.", "dinov2.", "dinov2_with_registers.", "model.")
+_HEAD_WIDTH = 64  # of every published ViT but the smallest test models
+
+
+def read_layout(tensors: Mapping[str, Tensor], source: str) -> dict[str, Tensor]:
+    """Tensors by the names of `PretrainedViT`.
+
+    Raises:
+        InputError: The names are of no known layout; the message begins with `source`.
+    """
+    plain = {_without_prefix(name): tensor for name, tensor in tensors.items()}
+    layout = _find_layout(plain)
+    found: dict[str, Tensor] = {}
+    for name, tensor in plain.items():
+        ours = None if layout is None else _translate(name, layout)
+        if ours is not None:
+            found[ours] = tensor.float()
+        elif not _SKIPPED.fullmatch(name):
+            raise InputError(
+                f"{source} must hold a vision transformer with the tensor names of timm or of "
+                f"Hugging Face (ViT, ViTMAE, DINOv2); it holds {name!r}."
+            )
+    _stack_queries(found)
+    missing = {"class_token", "positions", "embed.weight", "norm.weight"} - found.keys()
+    if missing:
+        raise InputError(
+            f"{source} is no whole vision transformer: it has no {' and no '.join(sorted(missing))}"
+        )
+    found.setdefault("registers", found["class_token"][:, :0])
+    return found
+
+
+def shape_of(found: Mapping[str, Tensor], facts: Mapping[str, Any]) -> ViTShape:
+    """The shape of a network by its tensors.
+
+    Args:
+        found: As `read_layout` gives them.
+        facts: A config.json beside the weights; {} where there is none. Heads cannot be seen from
+            tensors.
+    """
+    width, _, side, _ = found["embed.weight"].shape
+    depth = 1 + max(int(name.split(".")[1]) for name in found if name.startswith("blocks."))
+    heads = facts.get("num_attention_heads") or facts.get("model_args", {}).get("num_heads")
+    is_hf = "hidden_size" in facts
+    return ViTShape(
+        width=width,
+        depth=depth,
+        head_width=width // heads if isinstance(heads, int) else min(_HEAD_WIDTH, width),
+        mlp_width=len(found["blocks.0.mlp.0.weight"]),
+        patch_size=side,
+        grid=round((found["positions"].shape[1] - 1) ** 0.5),
+        num_registers=found["registers"].shape[1],
+        has_layer_scale="blocks.0.attention_scale.factors" in found,
+        norm_eps=float(facts.get("layer_norm_eps", 1e-12)) if is_hf else 1e-6,
+    )
+
+
+def resize_positions(found: dict[str, Tensor], grid: int) -> dict[str, Tensor]:
+    """With the positions [1, L, D] of patches interpolated to another grid."""
+    table = found["positions"]
+    old = round((table.shape[1] - 1) ** 0.5)
+    if old == grid:
+        return found
+    first, rest = table[:, :1], table[:, 1:]
+    squares = rest.transpose(1, 2).unflatten(2, (old, old))  # [1, D, old, old]
+    squares = functional.interpolate(
+        squares, (grid, grid), mode="bicubic", align_corners=False, antialias=True
+    )
+    return found | {"positions": torch.cat([first, squares.flatten(2).transpose(1, 2)], dim=1)}
+
+
+def _without_prefix(name: str) -> str:
+    prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
+    return name.removeprefix(prefix)
+
+
+def _find_layout(names: Mapping[str, Tensor]) -> dict[str, str] | None:
+    if "cls_token" in names:
+        return _TIMM
+    if "encoder.layer.0.layernorm_before.weight" in names:
+        return _HF_VIT
+    return _HF_DINOV2 if "encoder.layer.0.norm1.weight" in names else None
+
+
+def _translate(name: str, layout: Mapping[str, str]) -> str | None:
+    for pattern, ours in layout.items():
+        if match := re.fullmatch(pattern, name):
+            return match.expand(ours)
+    return None
+
+
+def _stack_queries(found: dict[str, Tensor]) -> None:
+    """Queries, keys and values in one matrix, as our attention has them."""
+    places = {name.rsplit(".query", 1)[0] for name in found if ".query." in name}
+    for place in places:
+        for kind in ("weight", "bias"):
+            parts = [found.pop(f"{place}.{part}.{kind}") for part in ("query", "key", "value")]
+            found[f"{place}.qkv.{kind}"] = torch.cat(parts)

@@ -1,0 +1,123 @@
+"""ONNX files, and a hub that answers on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import safetensors.torch
+import torch
+from onnx import TensorProto, helper
+
+from remnant.encoders import FrozenEncoder, describe_encoder, read_weights
+from remnant.errors import InputError
+from tests.encoders.test_vit_layouts import as_timm, make_weights
+
+
+def write_mean_colour(path: Path, shape: list[Any]) -> None:
+    """A model whose features are the mean colour of an image."""
+    node = helper.make_node("GlobalAveragePool", ["images"], ["features"])
+    graph = helper.make_graph(
+        [node],
+        "mean-colour",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, [None, 3, 1, 1])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, path)
+
+
+def test_an_onnx_file_is_an_encoder(tmp_path: Path) -> None:
+    path = tmp_path / "colours.onnx"
+    write_mean_colour(path, ["n", 3, 32, 32])
+    config = describe_encoder(str(path))
+    assert (config.kind, config.image_size, config.width) == ("onnx", 32, 3)
+    encoder = FrozenEncoder(config).eval()
+    encoder.load(read_weights(config), config.mean, config.std)
+    views = torch.randn(4, 3, 32, 32)
+    torch.testing.assert_close(encoder(views), views.mean(dim=(2, 3)), rtol=1e-4, atol=1e-5)
+    again = FrozenEncoder(config)
+    again.load_state_dict(encoder.state_dict())  # as a store does it
+    assert torch.equal(again(views), encoder(views))
+
+
+@pytest.mark.parametrize("shape", [["n", 1, 32, 32], ["n", 3]])
+def test_an_onnx_file_with_other_inputs_is_told(shape: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "other.onnx"
+    write_mean_colour(path, shape)
+    with pytest.raises(InputError):
+        describe_encoder(str(path))
+
+
+def test_a_damaged_onnx_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.onnx"
+    path.write_bytes(b"not a model")
+    with pytest.raises(InputError, match="cannot be read by onnxruntime"):
+        describe_encoder(str(path))
+
+
+# ----------------------------------------------------------------------------------------- the hub
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that answers in place of the hub, by the names of huggingface_hub."""
+    from huggingface_hub import errors
+
+    folder = tmp_path / "hub"
+    folder.mkdir()
+    safetensors.torch.save_file(as_timm(make_weights()), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"model_args": {"num_heads": 4}}))
+    asked: list[tuple[str, str]] = []
+
+    class HfApi:
+        def model_info(self, repository: str, revision: str | None) -> Any:
+            asked.append((repository, revision or "newest"))
+            return types.SimpleNamespace(sha=COMMIT, card_data={"license": "apache-2.0"})
+
+    def hf_hub_download(repository: str, file: str, revision: str) -> str:
+        if repository != "timm/small" or revision != COMMIT:
+            raise errors.LocalEntryNotFoundError("no such repository")
+        if not (folder / file).exists():
+            raise errors.LocalEntryNotFoundError("no such file")
+        return str(folder / file)
+
+    fake = types.ModuleType("huggingface_hub")
+    fake.__dict__.update(
+        HfApi=HfApi,
+        hf_hub_download=hf_hub_download,
+        errors=errors,
+        __spec__=sys.modules["huggingface_hub"].__spec__,
+    )
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    return folder
+
+
+def test_a_repository_is_pinned_to_its_revision(hub: Path) -> None:
+    config = describe_encoder("hf:timm/small")
+    assert (config.name, config.licence) == (f"hf:timm/small@{COMMIT}", "apache-2.0")
+    weights = read_weights(config)  # by the revision
+    assert torch.equal(weights["embed.weight"], make_weights()["embed.weight"])
+
+
+def test_what_the_hub_refuses_is_told(hub: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"hf:timm/other@.* cannot be fetched from the hub: no such"
+    ):
+        describe_encoder(f"hf:timm/other@{COMMIT}")
+    with pytest.raises(InputError, match="is named hf:ORG/NAME"):
+        describe_encoder("hf:small")
+
+
+def test_a_hub_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(InputError, match=r'pip install "remnant\[hub\]"'):
+        describe_encoder("hf:timm/small")

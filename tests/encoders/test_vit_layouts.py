@@ -1,0 +1,236 @@
+"""Published layouts with generated weights, against a transformer written from its equations."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from remnant.encoders import FrozenEncoder, describe_encoder, read_weights
+from remnant.errors import InputError
+
+WIDTH, DEPTH, HEADS, SIDE, GRID = 32, 2, 4, 8, 4
+
+
+def make_weights(has_scale: bool = False, num_registers: int = 0) -> dict[str, Tensor]:
+    """By neutral names, drawn at random."""
+    rng = torch.Generator().manual_seed(3)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=rng) * 0.2
+
+    weights = {
+        "class": draw(1, 1, WIDTH),
+        "registers": draw(1, num_registers, WIDTH),
+        "positions": draw(1, 1 + GRID**2, WIDTH),
+        "embed.weight": draw(WIDTH, 3, SIDE, SIDE),
+        "embed.bias": draw(WIDTH),
+        "norm.weight": draw(WIDTH),
+        "norm.bias": draw(WIDTH),
+    }
+    for index in range(DEPTH):
+        for name, shape in {
+            "norm1": (WIDTH,), "norm2": (WIDTH,), "query": (WIDTH, WIDTH), "key": (WIDTH, WIDTH),
+            "value": (WIDTH, WIDTH), "project": (WIDTH, WIDTH), "fc1": (2 * WIDTH, WIDTH),
+            "fc2": (WIDTH, 2 * WIDTH),
+        }.items():  # fmt: skip
+            weights[f"{index}.{name}.weight"] = draw(*shape)
+            weights[f"{index}.{name}.bias"] = draw(shape[0])
+        if has_scale:
+            weights[f"{index}.scale1"], weights[f"{index}.scale2"] = draw(WIDTH), draw(WIDTH)
+    return weights
+
+
+def slow_features(weights: dict[str, Tensor], image: Tensor, eps: float) -> Tensor:
+    """The class token of one image [3, H, W], token by token and head by head."""
+
+    def norm(row: Tensor, name: str) -> Tensor:
+        spread = ((row - row.mean()) ** 2).mean()
+        unit = (row - row.mean()) / torch.sqrt(spread + eps)
+        return unit * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    def linear(row: Tensor, name: str) -> Tensor:
+        return weights[f"{name}.weight"] @ row + weights[f"{name}.bias"]
+
+    patches = [
+        torch.stack(
+            [
+                (weights["embed.weight"][d] * image[:, y : y + SIDE, x : x + SIDE]).sum()
+                for d in range(WIDTH)
+            ]
+        )
+        + weights["embed.bias"]
+        for y in range(0, GRID * SIDE, SIDE)
+        for x in range(0, GRID * SIDE, SIDE)
+    ]
+    tokens = [
+        row + weights["positions"][0, i] for i, row in enumerate([weights["class"][0, 0], *patches])
+    ]
+    tokens = [tokens[0], *weights["registers"][0], *tokens[1:]]
+    head = WIDTH // HEADS
+    for index in range(DEPTH):
+        normed = [norm(row, f"{index}.norm1") for row in tokens]
+        parts = {
+            name: [linear(row, f"{index}.{name}") for row in normed]
+            for name in ("query", "key", "value")
+        }
+        mixed = []
+        for i in range(len(tokens)):
+            heads = []
+            for h in range(HEADS):
+                cut = slice(h * head, (h + 1) * head)
+                scores = torch.stack(
+                    [parts["query"][i][cut] @ key[cut] / math.sqrt(head) for key in parts["key"]]
+                ).softmax(0)
+                heads.append(
+                    sum(s * value[cut] for s, value in zip(scores, parts["value"], strict=True))
+                )
+            mixed.append(linear(torch.cat(heads), f"{index}.project"))
+        scale = weights.get(f"{index}.scale1", torch.ones(WIDTH))
+        tokens = [row + scale * add for row, add in zip(tokens, mixed, strict=True)]
+        scale = weights.get(f"{index}.scale2", torch.ones(WIDTH))
+        for i, row in enumerate(tokens):
+            inner = linear(norm(row, f"{index}.norm2"), f"{index}.fc1")
+            inner = 0.5 * inner * (1 + torch.erf(inner / math.sqrt(2)))
+            tokens[i] = row + scale * linear(inner, f"{index}.fc2")
+    return norm(tokens[0], "norm")
+
+
+def as_timm(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    names = {
+        "class": "cls_token", "positions": "pos_embed", "embed": "patch_embed.proj",
+        "norm1": "norm1", "norm2": "norm2", "project": "attn.proj", "fc1": "mlp.fc1",
+        "fc2": "mlp.fc2", "scale1": "ls1.gamma", "scale2": "ls2.gamma", "registers": "reg_token",
+    }  # fmt: skip
+    found: dict[str, Tensor] = {"head.weight": torch.zeros(5, WIDTH)}
+    for index in range(DEPTH):
+        for kind in ("weight", "bias"):
+            parts = [weights[f"{index}.{part}.{kind}"] for part in ("query", "key", "value")]
+            found[f"blocks.{index}.attn.qkv.{kind}"] = torch.cat(parts)
+    for name, tensor in weights.items():
+        first, *rest = name.split(".")
+        if first.isdigit():
+            if rest[0] not in ("query", "key", "value"):
+                found[".".join(["blocks", first, names[rest[0]], *rest[1:]])] = tensor
+        elif tensor.numel():
+            found[".".join([names.get(first, first), *rest])] = tensor
+    return found
+
+
+def as_hugging_face(weights: dict[str, Tensor], family: str) -> dict[str, Tensor]:
+    is_dino = family == "dinov2"
+    names = {
+        "class": "embeddings.cls_token", "positions": "embeddings.position_embeddings",
+        "embed": "embeddings.patch_embeddings.projection", "norm": "layernorm",
+        "registers": "embeddings.register_tokens",
+        "norm1": "norm1" if is_dino else "layernorm_before",
+        "norm2": "norm2" if is_dino else "layernorm_after",
+        "query": "attention.attention.query", "key": "attention.attention.key",
+        "value": "attention.attention.value", "project": "attention.output.dense",
+        "fc1": "mlp.fc1" if is_dino else "intermediate.dense",
+        "fc2": "mlp.fc2" if is_dino else "output.dense",
+        "scale1": "layer_scale1.lambda1", "scale2": "layer_scale2.lambda1",
+    }  # fmt: skip
+    found = {}
+    for name, tensor in weights.items():
+        first, *rest = name.split(".")
+        if first.isdigit():
+            found[".".join(["encoder.layer", first, names[rest[0]], *rest[1:]])] = tensor
+        elif tensor.numel():
+            found[".".join([names[first], *rest])] = tensor
+    if is_dino:
+        return found | {"embeddings.mask_token": torch.zeros(1, WIDTH)}
+    return {f"vit.{name}": tensor for name, tensor in found.items()} | {
+        "decoder.mask_token": torch.zeros(1, 1, WIDTH)
+    }
+
+
+CASES = {
+    "timm": (as_timm, {}, {"model_args": {"num_heads": HEADS}}, 1e-6),
+    "timm-dinov2": (
+        as_timm,
+        {"has_scale": True, "num_registers": 2},
+        {"model_args": {"num_heads": HEADS}},
+        1e-6,
+    ),
+    "hf-vit": (
+        lambda weights: as_hugging_face(weights, "vit"),
+        {},
+        {"hidden_size": WIDTH, "num_attention_heads": HEADS, "layer_norm_eps": 1e-12},
+        1e-12,
+    ),
+    "hf-dinov2": (
+        lambda weights: as_hugging_face(weights, "dinov2"),
+        {"has_scale": True},
+        {"hidden_size": WIDTH, "num_attention_heads": HEADS, "layer_norm_eps": 1e-6},
+        1e-6,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_layout_gives_the_features_of_its_equations(case: str, tmp_path: Path) -> None:
+    rename, options, facts, eps = CASES[case]
+    weights = make_weights(**options)
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(rename(weights), path)
+    (tmp_path / "config.json").write_text(json.dumps(facts))
+    config = describe_encoder(str(path))
+    assert config.image_size == GRID * SIDE
+    encoder = FrozenEncoder(config).eval()
+    encoder.load(read_weights(config), config.mean, config.std)
+    views = torch.randn(2, 3, GRID * SIDE, GRID * SIDE)
+    expected = torch.stack([slow_features(weights, view, eps) for view in views])
+    torch.testing.assert_close(encoder(views), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_large_position_table_is_made_smaller(tmp_path: Path) -> None:
+    weights = make_weights() | {"positions": torch.ones(1, 1 + 40**2, WIDTH)}
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(as_timm(weights), path)
+    config = describe_encoder(str(path))
+    assert (config.image_size, config.vit.grid) == (224, 28)
+    positions = read_weights(config)["positions"]
+    assert positions.shape == (1, 1 + 28**2, WIDTH)
+    torch.testing.assert_close(positions, torch.ones_like(positions))
+
+
+def test_colours_come_from_the_config_beside_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(as_timm(make_weights()), path)
+    assert describe_encoder(str(path)).mean == (0.485, 0.456, 0.406)
+    facts = {"pretrained_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}}
+    (tmp_path / "config.json").write_text(json.dumps(facts))
+    assert describe_encoder(str(path)).std == (0.5, 0.5, 0.5)
+
+
+def test_what_is_no_transformer_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file({"conv1.weight": torch.zeros(3)}, path)
+    with pytest.raises(InputError, match=r"must hold a vision transformer .* 'conv1.weight'"):
+        describe_encoder(str(path))
+    broken = as_timm(make_weights())
+    del broken["pos_embed"]
+    safetensors.torch.save_file(broken, path)
+    with pytest.raises(InputError, match="no whole vision transformer: it has no positions"):
+        describe_encoder(str(path))
+    path.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="no readable safetensors file"):
+        describe_encoder(str(path))
+
+
+def test_a_file_that_changed_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(as_timm(make_weights()), path)
+    config = describe_encoder(str(path))
+    safetensors.torch.save_file(as_timm(make_weights(num_registers=1)), path)
+    with pytest.raises(InputError, match="has changed since the encoder was chosen"):
+        read_weights(config)
+    path.unlink()
+    with pytest.raises(InputError, match="does not exist"):
+        read_weights(config)

@@ -1,0 +1,155 @@
+"""A learner on a frozen encoder: any order gives the same, and what is forgotten is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from remnant import Learner
+from remnant.errors import InputError
+from remnant.learner.encoder_choice import choose_encoder
+from remnant.learner.learner_state import LearnerParameters
+from remnant.views.augment import test_views as views_of_tests
+
+SIZE = 64
+
+
+def photos(label: int, count: int, seed: int = 0) -> np.ndarray:
+    """uint8 [count, 64, 64, 3]: stripes of another width and colour for each class, with noise."""
+    rng = np.random.default_rng([seed, label])
+    waves = np.sin(np.arange(SIZE) * (0.2 + 0.35 * label))[None, :, None, None]
+    colour = np.roll([200, 90, 30], label)
+    images = 128 + 0.4 * waves * colour + rng.normal(0, 25, (count, SIZE, SIZE, 3))
+    return np.clip(images, 0, 255).astype(np.uint8)
+
+
+def taught(*updates: list[tuple[str, int, slice]], method: str = "ranpac") -> Learner:
+    """After updates of (name, label, which of its six photos)."""
+    learner = Learner(method=method, quiet=True, threads=1, options=OPTIONS.get(method))
+    for update in updates:
+        images = np.concatenate([photos(label, 6)[which] for _, label, which in update])
+        names = [name for name, _, which in update for _ in range(6)[which]]
+        learner.partial_fit(images, names)
+    return learner
+
+
+OPTIONS = {"ranpac": {"method.num_projected": 100}}
+ALL = slice(None)
+A, B, C = ("a", 0, ALL), ("b", 1, ALL), ("c", 2, ALL)
+
+
+def rows(learner: Learner) -> dict[str, bytes]:
+    """The classifier, by class."""
+    method = learner.method_
+    table = method.sums if hasattr(method, "sums") else method.classifier.weight.detach()
+    found = {
+        str(name): table[index].numpy().tobytes() for index, name in enumerate(learner.classes_)
+    }
+    if hasattr(method, "temperature"):
+        found["temperature"] = method.temperature.numpy().tobytes()
+    return found
+
+
+@pytest.mark.parametrize("method", ["ranpac", "ncm"])
+def test_any_order_and_any_number_of_updates_give_the_same(method: str) -> None:
+    expected = rows(taught([A, B, C], method=method))
+    orders = [
+        ([C], [B], [A]),
+        ([B, A], [C]),
+        ([("a", 0, slice(0, 2)), B], [C, ("a", 0, slice(2, 6))]),
+    ]
+    for order in orders:
+        assert rows(taught(*order, method=method)) == expected
+
+
+@pytest.mark.parametrize("method", ["ranpac", "ncm"])
+def test_a_forgotten_class_leaves_the_classifier_that_never_saw_it(method: str) -> None:
+    learner = taught([A, B], [C], method=method)
+    message = learner.forget("b")
+    assert "the classifier that never saw it" in message
+    assert rows(learner) == rows(taught([A], [C], method=method))
+
+
+def test_the_same_photos_again_change_nothing() -> None:
+    learner = taught([A, B])
+    before, kept = rows(learner), learner.memory_.counts
+    learner.partial_fit(photos(0, 6), ["a"] * 6)
+    assert (rows(learner), learner.memory_.counts) == (before, kept)
+
+
+def test_it_learns_what_it_is_shown() -> None:
+    learner = taught([A, B], [C])
+    fresh = np.concatenate([photos(label, 5, seed=1) for label in range(3)])
+    assert learner.score(fresh, ["a"] * 5 + ["b"] * 5 + ["c"] * 5) > 0.8
+
+
+def test_a_store_needs_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = taught([A, B])
+    learner.save(tmp_path / "x.remnant")
+    monkeypatch.setattr("remnant.encoders.lite0._PACKAGE", "no_such_package")
+    again = Learner.load(tmp_path / "x.remnant")
+    image = photos(1, 1, seed=2)
+    assert np.array_equal(again.predict_proba(image), learner.predict_proba(image))
+    assert again.digest() == learner.digest()
+
+
+def test_an_exported_model_has_the_encoder_inside(tmp_path: Path) -> None:
+    import onnxruntime
+
+    learner = taught([A, B, C])
+    learner.export(tmp_path / "x.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "x.onnx", providers=["CPUExecutionProvider"])
+    pixels = torch.randint(0, 256, (4, 224, 224, 3), dtype=torch.uint8)
+    settings = learner.settings_
+    views = views_of_tests(pixels, settings.mean, settings.std)
+    expected = learner.method_.predict(views).softmax(dim=1)
+    (found,) = session.run(None, {"images": pixels.numpy()})
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-3)
+
+
+# ------------------------------------------------------------------------------------- the choice
+
+
+@pytest.mark.parametrize(
+    ("side", "is_installed", "parameters", "method", "encoder"),
+    [
+        (400, True, {}, "ranpac", "efficientnet-lite0"),
+        (64, True, {}, "ranpac", "efficientnet-lite0"),
+        (63, True, {}, "bimae", None),
+        (400, False, {}, "bimae", None),
+        (400, True, {"encoder": "none"}, "bimae", None),
+        (400, True, {"method": "er"}, "er", None),
+        (32, True, {"method": "ncm"}, "ncm", "efficientnet-lite0"),
+        (32, True, {"encoder": "hf:a/b"}, "ranpac", "hf:a/b"),
+    ],
+)
+def test_photographs_go_to_a_pretrained_encoder_where_there_is_one(
+    side: int,
+    is_installed: bool,
+    parameters: dict[str, str],
+    method: str,
+    encoder: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("remnant.encoders.lite0.is_installed", lambda: is_installed)
+    choice = choose_encoder(LearnerParameters.parse(parameters), side)
+    assert (choice.method, choice.encoder) == (method, encoder)
+    assert choice.why
+
+
+def test_what_was_chosen_and_why_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    learner = Learner(threads=1)
+    learner.partial_fit(photos(0, 2), ["a", "a"])
+    told = capsys.readouterr().err
+    assert "on the pretrained encoder efficientnet-lite0 (Apache-2.0)" in told
+    assert "images of 64 px are photographs" in told
+
+
+def test_the_encoder_is_fixed_by_the_first_update() -> None:
+    learner = taught([A])
+    learner.set_params(encoder="none", method=None)
+    with pytest.raises(InputError, match="was fixed by the first update"):
+        learner.partial_fit(photos(1, 2), ["b", "b"])
