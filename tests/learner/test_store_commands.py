@@ -211,11 +211,12 @@ def use(here: Path) -> None:
 
 
 LEARN = "learn stripes.remnant more"
+STRICT = f"{LEARN} --strict"
 REFUSED: dict[str, tuple[Callable[[Path], None], str, str]] = {
-    "not an image": (add("more/e", "x.png", b"text"), LEARN, "more/e/x.png must be a whole JPEG"),
-    "an empty file": (add("more/e", "x.jpg", b""), LEARN, "more/e/x.jpg must be a whole JPEG"),
-    "truncated": (add("more/e", "x.jpg", truncated()), LEARN, "x.jpg must be a whole JPEG"),
-    "a bomb": (add("more/e", "x.png", bomb()), LEARN, "must have at most 80,000,000 pixels"),
+    "not an image": (add("more/e", "x.png", b"text"), STRICT, "more/e/x.png must be a whole JPEG"),
+    "an empty file": (add("more/e", "x.jpg", b""), STRICT, "more/e/x.jpg must be a whole JPEG"),
+    "truncated": (add("more/e", "x.jpg", truncated()), STRICT, "x.jpg must be a whole JPEG"),
+    "a bomb": (add("more/e", "x.png", bomb()), STRICT, "must have at most 80,000,000 pixels"),
     "no folder": (nothing, "learn stripes.remnant nowhere", "nowhere does not exist"),
     "empty folder": (empty("void"), "learn stripes.remnant void", "neither folders nor images"),
     "empty class": (empty("more/f"), LEARN, "more/f must hold the images of its class"),

@@ -78,7 +78,7 @@ def test_learning_into_a_store_is_learning(store: Path) -> None:
     learner = learn_into_store(store, *stripes("e"), quiet=True, threads=1, test=TESTS)
     assert learner.digest() == Learner.load(store).digest() == expected_digest()
     assert learner.history[-1]["accuracy"] == 100.0
-    assert names_in(store.parent) == [store.name]
+    assert names_in(store.parent) == [store.name, f"{store.name}.before"]
 
 
 # ------------------------------------------------------------------------------------ refused files
@@ -282,7 +282,7 @@ def test_an_interrupted_update_goes_on_from_its_checkpoint(store: Path) -> None:
     learner = learn_into_store(store, *stripes("e"), quiet=True, watchers=(counter,))
     assert counter.steps[0] == 8
     assert learner.digest() == expected_digest()
-    assert names_in(store.parent) == [store.name]
+    assert names_in(store.parent) == [store.name, f"{store.name}.before"]
 
 
 def test_a_first_update_goes_on_too_though_there_is_no_store_yet(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_an_update_that_was_killed_when_it_was_done_is_not_learned_twice(
     learner = learn_into_store(store, *stripes("e"), quiet=True)
     assert learner.digest() == expected_digest()
     assert len(learner.history) == 2
-    assert names_in(store.parent) == [store.name]
+    assert names_in(store.parent) == [store.name, f"{store.name}.before"]
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
@@ -342,7 +342,7 @@ def test_a_kill_during_an_update_leaves_the_store_and_costs_no_bit(store: Path) 
     learner = learn_into_store(store, *stripes("e"), watchers=(counter,), **TINY)
     assert counter.steps[0] > 0
     assert learner.digest() == expected_digest()
-    assert names_in(store.parent) == [store.name]
+    assert names_in(store.parent) == [store.name, f"{store.name}.before"]
 
 
 # --------------------------------------------------------------------------------------- forgetting

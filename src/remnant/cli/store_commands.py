@@ -18,6 +18,10 @@ Floats = Annotated[bool, Parameter(name="--float", negative="")]
 Csv = Annotated[
     bool, Parameter(name="--csv", negative="", help="print one line per class and file, as CSV")
 ]
+Strict = Annotated[
+    bool,
+    Parameter(name="--strict", negative="", help="refuse the folder if one image cannot be read"),
+]
 Yes = Annotated[bool, Parameter(name="--yes", negative="", help="do not ask for confirmation")]
 
 
@@ -28,7 +32,10 @@ def learn(
     *,
     test: Path | None = None,
     budget: str | None = None,
+    encoder: str | None = None,
     method: str | None = None,
+    guard: float | None = None,
+    strict: Strict = False,
     image_size: int | None = None,
     epochs: int | None = None,
     batch_size: int | None = None,
@@ -50,10 +57,16 @@ def learn(
     test
         A folder of the same layout with test images; measures the accuracy after the update.
     budget
-        Memory for exemplars: 60KiB/class, 2MiB. The first update fixes it, as it does method,
-        image size, seed and --set.
+        Memory for exemplars: 1MiB/class, 20MiB. The first update fixes it, as it does encoder,
+        method, image size, seed and --set.
+    encoder
+        A pretrained network: efficientnet-lite0, a file that ends in .safetensors or .onnx, or
+        hf:ORG/NAME. Chosen for images of 64 px or more, if one is installed; none trains from
+        scratch.
     method
         A name from `remnant list methods`.
+    guard
+        Change nothing if an old class falls by more than so many points of accuracy.
     image_size
         Side in pixels to which images are resized.
     epochs
@@ -71,6 +84,9 @@ def learn(
 
     given = {
         "budget": budget,
+        "encoder": encoder,
+        "guard": guard,
+        "strict": strict or None,
         "method": method,
         "image_size": image_size,
         "epochs": epochs,

@@ -54,6 +54,8 @@ def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> n
     Raises:
         InputError: The file cannot be read, is no whole image, or has too many pixels.
     """
+    if path.exists() and not path.is_file():  # a pipe would wait for somebody to write
+        raise InputError(f"{path} must be a file; it is not. Remove it.")
     with _explaining(str(path)), Image.open(path, formats=FORMATS) as picture:
         _check_pixels(picture, str(path))
         return _frame(picture, size, draw)

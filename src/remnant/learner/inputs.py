@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +57,7 @@ class RawInputs:
 
     items: Sequence[RawImage] | PathTable
     labels: list[Label] | None
+    skipped: tuple[Path, ...] = ()  # files of a folder that are no images by their names
 
     def __len__(self) -> int:
         return len(self.items)
@@ -138,7 +139,17 @@ def _gather_path(path: Path) -> RawInputs:
             )
         return RawInputs(files, None)
     paths, labels = list_images(path, names)
-    return RawInputs(paths, [_as_label(names[label]) for label in labels.tolist()])
+    named = [_as_label(names[label]) for label in labels.tolist()]
+    return RawInputs(paths, named, tuple(_skipped(path, names)))
+
+
+def _skipped(path: Path, names: Iterable[str]) -> Iterator[Path]:
+    """The visible files of class folders that do not count as images."""
+    for name in names:
+        for one in sorted((path / name).iterdir()):
+            is_image = one.name.lower().endswith(ENDINGS)
+            if not is_image and not one.name.startswith(".") and one.is_file():
+                yield one.relative_to(path)
 
 
 def _as_label(label: Any) -> Label:
@@ -222,7 +233,15 @@ def _as_bytes(image: np.ndarray, name: str) -> np.ndarray:
 def shorter_side(given: RawInputs) -> int:
     """The median of the shorter sides, in pixels, of a sample spread evenly over the images."""
     step = max(1, len(given) // _SIZES_MEASURED)
-    return median_low(_shorter_side(given.items[index]) for index in range(0, len(given), step))
+    sides, problem = [], None
+    for index in range(0, len(given), step):
+        try:
+            sides.append(_shorter_side(given.items[index]))
+        except InputError as error:
+            problem = problem or error
+    if not sides and problem is not None:
+        raise problem
+    return median_low(sides)
 
 
 def _shorter_side(item: RawImage) -> int:
@@ -230,6 +249,8 @@ def _shorter_side(item: RawImage) -> int:
         return min(item.shape[:2])
     if isinstance(item, Image.Image):
         return min(item.size)
+    if isinstance(item, Path) and not item.is_file():
+        _framed(item, 8, "")  # raises an error that says what is wrong
     try:
         source = io.BytesIO(item.content) if isinstance(item, EncodedImage) else item
         with Image.open(source, formats=FORMATS) as picture:
@@ -265,6 +286,32 @@ def read(given: RawInputs, size: int) -> Images:
             for _ in pool.map(decode, range(len(given))):
                 pass
     return ArrayImages(torch.from_numpy(images))
+
+
+def try_each(given: RawInputs, size: int) -> tuple[Images, dict[int, str]]:
+    """As `read`, without the images that cannot be read: for these, why not, by position.
+
+    Files too large to be held in memory are not tried.
+    """
+    if len(given) * size * size * 3 > MAX_IN_MEMORY_BYTES:
+        return read(given, size), {}
+    problems: dict[int, str] = {}
+    images = np.empty((len(given), size, size, 3), np.uint8)
+
+    def decode(index: int) -> None:
+        try:
+            images[index] = _framed(given.items[index], size, f"image {index}")
+        except InputError as error:
+            problems[index] = str(error)
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        for _ in pool.map(decode, range(len(given))):
+            pass
+    kept = [index for index in range(len(given)) if index not in problems]
+    if not kept:
+        raise InputError(problems[0])
+    pixels = images[kept] if problems else images
+    return ArrayImages(torch.from_numpy(pixels)), dict(sorted(problems.items()))
 
 
 def _framed(item: RawImage, size: int, name: str) -> np.ndarray:

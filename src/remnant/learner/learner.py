@@ -64,14 +64,19 @@ class Learner(ClassifierMixin, BaseEstimator):
         seed: Of all random numbers.
         accelerator: auto, cpu, cuda or mps.
         threads: Processor threads; None: all.
+        guard: Refuse an update, and change nothing, if an old class falls by more points than this.
+        strict: Refuse all images if one cannot be read; otherwise such images are left out and
+            named on standard error.
         quiet: Print nothing on standard error.
 
     Attributes:
         classes_: Names or numbers of the classes in the order learned; sorted within an update.
         history_: One dict per update: `when` (UTC date), `classes` (new ones), `known_classes`
             (that got more images), `images`, `epochs`, `seconds` (of the call that finished it),
-            `accuracy` (percent, None without a test set), `memory_bytes`. Forgetting a class adds
-            an entry with `when` and `forgotten_classes`, and removes its name from all others.
+            `memory_bytes`, and what was measured: `accuracy` (percent, None if nothing was),
+            `measured_on`, `measured_images`, `class_accuracy` and `class_accuracy_before` (pairs of
+            class and percent). Forgetting a class adds an entry with `when` and
+            `forgotten_classes`, and removes its name from all others.
         settings_: What the first update fixed: image size, mean, std, method, memory, augment.
         image_size_: Side of the images that the network sees, in pixels.
         memory_: The exemplars, or None for a method that keeps none.
@@ -96,6 +101,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         seed: int = 0,
         accelerator: str = "auto",
         threads: int | None = None,
+        guard: float | None = None,
+        strict: bool = False,
         quiet: bool = False,
     ) -> None:
         self.budget = budget
@@ -112,6 +119,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         self.seed = seed
         self.accelerator = accelerator
         self.threads = threads
+        self.guard = guard
+        self.strict = strict
         self.quiet = quiet
 
     # -------------------------------------------------------------------------------- learning

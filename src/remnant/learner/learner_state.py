@@ -38,6 +38,8 @@ class LearnerParameters(Settings):
     seed: int = Field(default=0, ge=0)
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     threads: int | None = Field(default=None, ge=1)
+    guard: float | None = Field(default=None, ge=0, le=100)
+    strict: bool = False
     quiet: bool = False
 
     @field_validator("budget", mode="before")
@@ -240,9 +242,13 @@ def _without_label(task_sizes: tuple[int, ...], label: int) -> tuple[int, ...]:
 
 
 def _without_name(update: Mapping[str, Any], name: Label) -> dict[str, Any]:
-    """An entry of the history that does not mention a class."""
+    """An entry of the history that does not mention a class: not alone, nor with its accuracy."""
+
+    def is_of_class(item: Any) -> bool:
+        return item == name or (isinstance(item, list | tuple) and item[:1] in ([name], (name,)))
+
     return {
-        key: [other for other in value if other != name] if isinstance(value, list) else value
+        key: [item for item in value if not is_of_class(item)] if isinstance(value, list) else value
         for key, value in update.items()
     }
 

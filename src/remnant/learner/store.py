@@ -31,6 +31,8 @@ from remnant.learner.learner_state import (
     forget_class,
     restore,
 )
+from remnant.learner.measuring import GuardError
+from remnant.learner.previous_store import drop_previous, keep_previous, restore_previous
 from remnant.learner.update import run_update
 from remnant.phases import Watcher
 from remnant.settings import Settings
@@ -39,7 +41,8 @@ from remnant.training.task_loop import standing_state
 
 KIND, VERSION = "store", 1
 _LOCK = "lock"  # in the work folder
-_MACHINE_PARAMETERS = {"accelerator", "threads", "quiet"}  # are not stored
+# Are not stored: they belong to one machine or to one call.
+_MACHINE_PARAMETERS = {"accelerator", "threads", "guard", "strict", "quiet"}
 
 
 class StoreHeader(Settings):
@@ -165,11 +168,30 @@ def learn_into_store(
         if parameters.get("options"):  # options that are not given are those of the store
             parameters["options"] = {**(stored.get("options") or {}), **parameters["options"]}
         given = LearnerParameters.of(stored | parameters)
-        state = run_update(before, given, images, labels, test, folder, watchers)
+        try:
+            state = run_update(before, given, images, labels, test, folder, watchers)
+        except GuardError:  # it is done and refused, so there is nothing to continue
+            for point in Checkpoints(folder).points():
+                (folder / point.file_name).unlink(missing_ok=True)
+            raise
         if before_writing is not None:
             before_writing()
+        if before is not None and before.origin != state.origin:
+            keep_previous(store)
         write_store(store, state)
     return state
+
+
+def undo_in_store(path: str | Path) -> LearnerState:
+    """Take the last update of a store back, once; returns what it holds then.
+
+    Raises:
+        InputError: There is nothing to undo, or another process is updating the store.
+    """
+    store = Path(path).resolve()
+    with only_updater(store):
+        restore_previous(store)
+        return read_store(store)
 
 
 def forget_in_store(path: str | Path, name: Label) -> str:
@@ -184,6 +206,7 @@ def forget_in_store(path: str | Path, name: Label) -> str:
     store = Path(path).resolve()
     with only_updater(store):
         state, message = forget_class(read_store(store), name)
+        drop_previous(store)
         write_store(store, state)
     return message
 

@@ -112,6 +112,13 @@ class Method(nn.Module, Generic[ConfigT]):
         """Finish the task while its data are there: refill the memory."""
         self.remember(task, reader)
 
+    def held_out(self) -> tuple[Tensor, Tensor] | None:
+        """Labels [H] and scores [H, K] of images that the method held out by itself, if it does.
+
+        The scores are those of a classifier that was not fitted to these images.
+        """
+        return None
+
     # ------------------------------------------------------------------- what is carried to a task
 
     def kept(self) -> list[Keeps]:

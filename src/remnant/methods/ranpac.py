@@ -64,6 +64,7 @@ class RanPAC(Method[RanPACConfig]):
         self.register_buffer("projection", signs, persistent=False)
         self.bank = FeatureBank(self.encoder.width)
         self._codes: TaskCodes | None = None  # during `end_task` alone
+        self._fit: RidgeFit | None = None  # since the bank changed last
 
     def begin_task(self, task: Task, reader: Reader) -> None:
         load_encoder(self.encoder, task, reader)
@@ -105,13 +106,24 @@ class RanPAC(Method[RanPACConfig]):
         self.refit()
 
     @torch.no_grad()
-    def refit(self) -> RidgeFit:
-        """The classifier of all features kept."""
+    def refit(self) -> None:
+        """Make the classifier of all features kept."""
+        self._fit = self._compute_fit()
+        self.classifier.weight.copy_(torch.from_numpy(self._fit.weights))
+        self.temperature.fill_(self._fit.temperature)
+
+    def held_out(self) -> tuple[Tensor, Tensor] | None:
+        """A fifth of the images, on which penalty and temperature were chosen."""
+        if self._fit is None:  # loaded from a file
+            self._fit = self._compute_fit()
+        labels, scores = self._fit.held_out
+        if len(labels) == 0:
+            return None
+        return torch.from_numpy(labels), torch.from_numpy(scores / self._fit.temperature)
+
+    def _compute_fit(self) -> RidgeFit:
         codes = [self.bank.of_class(label) for label in range(self.bank.num_classes)]
-        fit = fit_ridge(codes, self.projection.cpu().numpy())
-        self.classifier.weight.copy_(torch.from_numpy(fit.weights))
-        self.temperature.fill_(fit.temperature)
-        return fit
+        return fit_ridge(codes, self.projection.cpu().numpy())
 
     def candidates(self, task: Task, label: int, reader: Reader) -> Iterator[Candidate]:
         """As for every method, without images that are kept already."""

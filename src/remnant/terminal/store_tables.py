@@ -22,7 +22,8 @@ def newest_update(facts: Facts) -> Table:
         "More images of": _names(update["known_classes"]),
         "Classes": f"{len(facts['classes']):,}",
         "Images": f"{update['images']:,}" if update.get("images") else "",
-        "Accuracy": _accuracy(update) if update["accuracy"] is not None else "",
+        "Accuracy": _measured(update),
+        "Old classes": _old_classes(update),
         "Memory": _memory(facts),
         "Store": f"{facts['store']}, {bytes_text(facts['file_bytes'])}",
         "Time": seconds_text(update["seconds"]),
@@ -85,6 +86,32 @@ def _names(names: list[Any]) -> str:
 def _accuracy(update: dict[str, Any]) -> str:
     value = update["accuracy"]
     return MISSING if value is None else f"{percent_text(value)} %"
+
+
+def _measured(update: dict[str, Any]) -> str:
+    if update["accuracy"] is None:
+        return ""
+    on = update.get("measured_on")
+    if on is None:  # written by an earlier version
+        return _accuracy(update)
+    what = "test" if on == "test" else "held-out"
+    return f"{_accuracy(update)} of {update['measured_images']:,} {what} images"
+
+
+def _old_classes(update: dict[str, Any]) -> str:
+    """Means before and after, and the class that lost most."""
+    before = dict(map(tuple, update.get("class_accuracy_before", [])))
+    now = dict(map(tuple, update.get("class_accuracy", [])))
+    both = [name for name in before if name in now]
+    if not both:
+        return ""
+    means = [sum(shares[name] for name in both) / len(both) for shares in (before, now)]
+    text = f"{percent_text(means[0])} % before, {percent_text(means[1])} % now"
+    worst = min(both, key=lambda name: now[name] - before[name])
+    if now[worst] < before[worst]:
+        fall = f"{percent_text(before[worst])} to {percent_text(now[worst])} %"
+        text += f"; most lost by {worst}, {fall}"
+    return text + (" (of their exemplars)" if "exemplars" in update["measured_on"] else "")
 
 
 def _memory(facts: Facts) -> str:
