@@ -38,6 +38,11 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
         make_registry().find("row", "word")
 
 
+def test_a_name_that_is_no_text_is_refused_like_an_unknown_one() -> None:
+    with pytest.raises(InputError, match=r"word must be one of raw; got \['raw'\]"):
+        make_registry().find(["raw"], "word")
+
+
 def test_equal_things_may_be_registered_again_and_others_may_not() -> None:
     words = make_registry()
     assert words.register("raw") == "raw"

@@ -5,12 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from remnant.errors import InputError
 from remnant.memory import CODECS, Candidate, Memory, MemoryConfig
-from remnant.memory.packing import water_level
 from tests.support.deflate import DeflateCodec
 from tests.support.strategies import pixels
 
@@ -33,55 +30,6 @@ def remember(memory: Memory, num_images: Sequence[int]) -> None:
 @pytest.fixture
 def deflate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CODECS, "raw", DeflateCodec)
-
-
-# -------------------------------------------------------------------------------------- the level
-
-
-def raise_slowly(sizes: list[int], num_to_come: int, total: int) -> int:
-    """Pour byte by byte: the last level at which what all classes take still fits."""
-    level = 0
-    while sum(min(size, level + 1) for size in sizes) + num_to_come * (level + 1) <= total:
-        level += 1
-        if not num_to_come and level >= max(sizes, default=0):
-            break
-    return level
-
-
-@given(st.lists(st.integers(0, 60), max_size=6), st.integers(0, 4), st.integers(1, 200))
-@settings(deadline=None)
-def test_the_level_is_where_slow_pouring_ends(
-    sizes: list[int], num_to_come: int, total: int
-) -> None:
-    level = water_level(sizes, num_to_come, total, step=0)
-    expected = raise_slowly(sizes, num_to_come, total)
-    assert [min(size, level) for size in sizes] == [min(size, expected) for size in sizes]
-    if num_to_come:
-        assert level == expected
-
-
-@given(st.lists(st.integers(0, 30), max_size=6), st.integers(0, 4), st.integers(1, 900))
-@settings(deadline=None)
-def test_classes_cut_to_the_level_of_whole_exemplars_fit(
-    counts: list[int], num_to_come: int, total: int
-) -> None:
-    step = 7
-    level = water_level([step * count for count in counts], num_to_come, total, step)
-    kept = [min(count, level // step) for count in counts]
-    assert step * (sum(kept) + num_to_come * (level // step)) <= total
-    assert level >= total // max(1, len(counts) + num_to_come)
-
-
-@given(st.integers(1, 40), st.integers(0, 40), st.integers(1, 5_000))
-@settings(deadline=None)
-def test_equal_classes_of_equal_exemplars_get_the_published_share(
-    num_stored: int, num_to_come: int, num_exemplars: int
-) -> None:
-    num_classes, step = num_stored + num_to_come, 13
-    share = num_exemplars // num_classes
-    for stored in (share, share + 1, num_exemplars):  # as many as the share, one more, all
-        level = water_level([step * stored] * num_stored, num_to_come, step * num_exemplars, step)
-        assert level // step == share
 
 
 # ---------------------------------------------------------------------------------- total budgets

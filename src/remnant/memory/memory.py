@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -15,6 +16,7 @@ from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
 from remnant.images import ImageSet, Shape
 from remnant.memory.budget import MemoryConfig, parse_budget
+from remnant.memory.class_sizes import ClassSizes
 from remnant.memory.codecs import build_codec
 from remnant.memory.codecs.codec import Candidate, Exemplar
 from remnant.memory.memory_file import (
@@ -61,6 +63,8 @@ class Memory:
         self._packing = Packing(self.budget, config.count_overhead)
         self.num_seen_classes = 0  # never less than the classes stored
         self._classes: dict[int, StoredClass] = {}
+        self._sizes = ClassSizes()  # of these classes, by what counts against the budget
+        self._digest: str | None = None  # None: not computed since the last change
         self._packing.require_room(self.codec, num_classes)
 
     # ------------------------------------------------------------------------------------- sizes
@@ -82,8 +86,7 @@ class Memory:
     @property
     def nbytes(self) -> int:
         """Bytes that count against the budget; never more than `budget_bytes`."""
-        classes = self._classes.values()
-        return sum(self._packing.counted(self.codec, stored.exemplars) for stored in classes)
+        return self._sizes.total
 
     @property
     def budget_bytes(self) -> int:
@@ -108,9 +111,9 @@ class Memory:
         size = self.counted_exemplar_bytes
         if size is None:
             return None
-        others = self._others(label)
-        num_sharing = max(self.num_seen_classes, len(others) + 1)
-        return self._packing.share(self.codec, others, num_sharing) // size
+        with self._sizes.changed(label, None):
+            num_sharing = max(self.num_seen_classes, len(self._sizes) + 1)
+            return self._packing.share(self.codec, self._sizes, num_sharing) // size
 
     def ledger(self) -> dict[str, Any]:
         """Where the bytes are; only payload, positions and lengths grow with the exemplars."""
@@ -129,7 +132,7 @@ class Memory:
         """
         assert num_seen_classes >= len(self._classes), "the classes stored have been seen"
         self._packing.require_room(self.codec, num_seen_classes)
-        self.num_seen_classes = num_seen_classes
+        self.num_seen_classes, self._digest = num_seen_classes, None
 
     def require_room_for(self, images: Iterable[np.ndarray | Tensor], num_classes: int) -> None:
         """Refuse a budget that cannot hold the smallest of these images once per class.
@@ -163,13 +166,11 @@ class Memory:
         _check_name(name)
         num_sharing = max(self.num_seen_classes, len(self._classes) + 1)
         self._packing.require_room(self.codec, num_sharing)
-        share = self._packing.share(self.codec, self._classes, num_sharing)
+        share = self._packing.share(self.codec, self._sizes, num_sharing)
         exemplars = self._packing.best(self.codec, name, self._encoded(label, candidates), share)
         if not exemplars:
             raise InputError(f"class {name!r} must have at least one image; it has none.")
-        classes = self._classes | {label: StoredClass(name, exemplars)}
-        kept = self._packing.trim(self.codec, classes, len(classes))
-        self._commit(kept, num_sharing)  # only now: a class that fails changes nothing
+        self._put(label, StoredClass(name, exemplars), num_sharing)
         return len(exemplars)
 
     def extend_class(self, label: int, candidates: Iterable[Candidate]) -> int:
@@ -187,19 +188,20 @@ class Memory:
             InputError: The class is not stored, or an image is of another shape.
         """
         stored = self._stored(label)
-        old, others = stored.exemplars, self._others(label)
+        old = stored.exemplars
         new = self._encoded(label, candidates, first_rank=len(old))
-        share = self._packing.share(self.codec, others, self.num_seen_classes)
+        with self._sizes.changed(label, None):
+            share = self._packing.share(self.codec, self._sizes, self.num_seen_classes)
         merged = self._packing.best(self.codec, stored.name, take_turns(old, new), share)
-        classes = others | {label: StoredClass(stored.name, merged)}
-        kept = self._packing.trim(self.codec, classes, len(classes))
-        self._commit(kept, self.num_seen_classes)
-        return len(kept[label].exemplars)
+        self._put(label, StoredClass(stored.name, merged), self.num_seen_classes)
+        return len(self._classes[label].exemplars)
 
     def remove_class(self, label: int) -> None:
         """Forget a class; a file saved afterwards holds nothing of it."""
         self._stored(label)
         del self._classes[label]
+        self._sizes.put(label, None)
+        self._digest = None
 
     def unsee_class(self, label: int) -> None:
         """Forget a class as if it had never been seen: labels above it fall by one.
@@ -210,9 +212,9 @@ class Memory:
             raise InputError(
                 f"the memory has seen classes 0 to {self.num_seen_classes - 1}; got {label}."
             )
-        others = self._others(label)
-        self._classes = {key - (key > label): stored for key, stored in others.items()}
-        self.num_seen_classes -= 1
+        kept = {key - (key > label): one for key, one in self._classes.items() if key != label}
+        self._classes, self._sizes = {}, ClassSizes()
+        self._commit(kept, self.num_seen_classes - 1)
 
     def remove_exemplar(self, label: int, rank: int) -> None:
         """Forget one exemplar; worse ones move up by a rank."""
@@ -222,7 +224,7 @@ class Memory:
                 f"class {stored.name!r} has exemplars 0 to {len(stored.exemplars) - 1}; got {rank}."
             )
         kept = stored.exemplars[:rank] + stored.exemplars[rank + 1 :]
-        self._classes[label] = StoredClass(stored.name, kept)
+        self._commit({label: StoredClass(stored.name, kept)}, self.num_seen_classes)
 
     # ------------------------------------------------------------------------------------ reading
 
@@ -276,12 +278,12 @@ class Memory:
         """
         header, classes = unpack(arrays, metadata, source)
         memory = cls(header.config, header.image_shape, header.seed)
-        overflow = memory._packing.overflow(memory.codec, classes)
+        memory._commit(classes, header.num_seen_classes)
+        overflow = memory._packing.overflow(memory._sizes)
         if overflow is not None:
             raise InputError(
                 f"{source} does not hold a usable memory: {overflow}. Restore it from a copy."
             )
-        memory._commit(classes, header.num_seen_classes)
         return memory
 
     def load_arrays(self, arrays: Arrays, metadata: Any, source: str) -> None:
@@ -290,7 +292,9 @@ class Memory:
 
     def digest(self) -> str:
         """SHA-256 of everything stored; equal to that of the saved file."""
-        return digest_of(*self.state_arrays())
+        if self._digest is None:
+            self._digest = digest_of(*self.state_arrays())
+        return self._digest
 
     def save(self, path: Path) -> str:
         """Write one file, the same bytes for the same contents, and return its digest."""
@@ -323,14 +327,22 @@ class Memory:
             raise InputError(f"the memory must hold class {label}; it holds {self.labels}.")
         return self._classes[label]
 
-    def _others(self, label: int | None) -> dict[int, StoredClass]:
-        return {key: stored for key, stored in self._classes.items() if key != label}
-
-    def _commit(self, classes: dict[int, StoredClass], num_seen: int) -> None:
-        assert len(classes) <= num_seen, "more classes stored than seen"
-        overflow = self._packing.overflow(self.codec, classes)
+    def _put(self, label: int, stored: StoredClass, num_seen: int) -> None:
+        """Put a class in place and cut the largest; one that fails changes nothing."""
+        classes = ChainMap({label: stored}, self._classes)
+        with self._sizes.changed(label, self._packing.counted(self.codec, stored.exemplars)):
+            cut = self._packing.trim(self.codec, classes, self._sizes)
+        self._commit({label: stored} | cut, num_seen)
+        overflow = self._packing.overflow(self._sizes)
         assert overflow is None, overflow
-        self._classes, self.num_seen_classes = classes, num_seen
+
+    def _commit(self, changes: dict[int, StoredClass], num_seen: int) -> None:
+        """The one way in which classes change."""
+        for label, stored in changes.items():
+            self._sizes.put(label, self._packing.counted(self.codec, stored.exemplars))
+        self._classes |= changes
+        self.num_seen_classes, self._digest = num_seen, None
+        assert len(self._classes) <= num_seen, "more classes stored than seen"
 
     def _encoded(
         self, label: int, candidates: Iterable[Candidate], first_rank: int = 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from remnant.errors import InputError
 from remnant.memory.budget import Budget
+from remnant.memory.class_sizes import ClassSizes
 from remnant.memory.codecs.codec import Codec, Exemplar
 from remnant.memory.memory_file import StoredClass
 
@@ -37,13 +38,11 @@ class Packing:
         extra = codec.length_bytes
         return sum(len(one.payload) + len(one.positions) + extra for one in exemplars)
 
-    def share(self, codec: Codec, classes: Classes, num_classes: int) -> int:
+    def share(self, codec: Codec, sizes: ClassSizes, num_classes: int) -> int:
         """Bytes that each class may take when `num_classes` share the budget, these among them."""
         if self.budget.per_class:
             return self.budget.bytes
-        sizes = [self.counted(codec, stored.exemplars) for stored in classes.values()]
-        num_to_come = num_classes - len(sizes)
-        return water_level(sizes, num_to_come, self.budget.bytes, self.size(codec) or 0)
+        return sizes.level(num_classes - len(sizes), self.budget.bytes, self.size(codec) or 0)
 
     def require_room(self, codec: Codec, num_classes: int, size: int | None = None) -> None:
         """Refuse a budget known to be too small for one exemplar of each of `num_classes`.
@@ -67,13 +66,12 @@ class Packing:
             f'Raise memory.budget to at least "{needed}B{unit}" or choose a smaller memory.codec.'
         )
 
-    def overflow(self, codec: Codec, classes: Classes) -> str | None:
-        """How the classes exceed the budget, in words; None if they do not."""
-        sizes = [self.counted(codec, stored.exemplars) for stored in classes.values()]
+    def overflow(self, sizes: ClassSizes) -> str | None:
+        """How classes of these sizes exceed the budget, in words; None if they do not."""
         if self.budget.per_class:
-            used, who = max(sizes, default=0), "a class takes"
+            used, who = sizes.largest, "a class takes"
         else:
-            used, who = sum(sizes), "its classes take"
+            used, who = sizes.total, "its classes take"
         allowed = self.budget.bytes
         return f"{who} {used:,} bytes, more than {allowed:,}" if used > allowed else None
 
@@ -102,31 +100,15 @@ class Packing:
                 break  # no other fits either, so none is read
         return tuple(kept)
 
-    def trim(self, codec: Codec, classes: Classes, num_classes: int) -> dict[int, StoredClass]:
-        """The classes within their share, the largest cut first.
+    def trim(self, codec: Codec, classes: Classes, sizes: ClassSizes) -> dict[int, StoredClass]:
+        """The classes that exceed their share, cut to it; no other is looked at.
 
         Raises:
             InputError: A share cannot hold the best exemplar of a class.
         """
-        share = self.share(codec, classes, num_classes)
+        share = self.share(codec, sizes, len(sizes))
+        large = ((label, classes[label]) for label in sizes.above(share))
         return {
             label: StoredClass(one.name, self.best(codec, one.name, one.exemplars, share))
-            for label, one in classes.items()
+            for label, one in large
         }
-
-
-def water_level(sizes: Iterable[int], num_to_come: int, total: int, step: int) -> int:
-    """Bytes that no class may exceed so that all of `sizes`, and those to come, fit in `total`.
-
-    A class that stays a `step` or more below the level has no more images: it leaves its rest to
-    the others. With `step` the size of an exemplar, classes that are full to less than one more
-    count as full, so that equal classes get floor(total / step / number) exemplars each.
-    """
-    rest = total
-    ascending = sorted(sizes)
-    for index, size in enumerate(ascending):
-        num_sharing = len(ascending) - index + num_to_come
-        if size + step > rest // num_sharing:
-            return rest // num_sharing
-        rest -= size
-    return rest // num_to_come if num_to_come else total

@@ -46,7 +46,7 @@ class Candidate:
     saliency: np.ndarray | None = None  # float [H, W], higher where it matters more
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Exemplar:
     """One stored image; `positions` says which of its patches are known, where not all are."""
 
