@@ -12,6 +12,7 @@ from remnant import Learner
 from remnant.errors import InputError
 from remnant.learner.encoder_choice import choose_encoder
 from remnant.learner.learner_state import LearnerParameters
+from remnant.learner.predictor import Predictor
 from remnant.views.augment import test_views as views_of_tests
 
 SIZE = 64
@@ -153,3 +154,17 @@ def test_the_encoder_is_fixed_by_the_first_update() -> None:
     learner.set_params(encoder="none", method=None)
     with pytest.raises(InputError, match="was fixed by the first update"):
         learner.partial_fit(photos(1, 2), ["b", "b"])
+
+
+def test_what_was_never_taught_is_rejected(tmp_path: Path) -> None:
+    """Noise is like no stripes; stripes of a known class are."""
+    learner = Learner(method="ranpac", quiet=True, threads=1, options=OPTIONS["ranpac"])
+    images = np.concatenate([photos(label, 20) for label in (0, 1)])
+    learner.partial_fit(images, ["a"] * 20 + ["b"] * 20)
+    predictor = Predictor(learner.state_)
+    noise = np.random.default_rng(5).integers(0, 256, (6, SIZE, SIZE, 3), dtype=np.uint8)
+    shares, is_known = predictor.recognise(noise)
+    assert not is_known.any()
+    shares, is_known = predictor.recognise(photos(0, 8, seed=9))
+    assert is_known.mean() > 0.5
+    np.testing.assert_allclose(shares, learner.predict_proba(photos(0, 8, seed=9)), atol=1e-5)

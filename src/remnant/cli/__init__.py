@@ -23,6 +23,7 @@ from remnant.cli import (
     serve_commands,
     store_commands,
     study_commands,
+    upkeep_commands,
 )
 from remnant.errors import InputError
 
@@ -48,6 +49,12 @@ app.command(store_commands.predict)
 app.command(store_commands.inspect)
 app.command(store_commands.forget)
 app.command(store_commands.export)
+app.command(upkeep_commands.score)
+app.command(upkeep_commands.undo)
+app.command(upkeep_commands.diff)
+app.command(upkeep_commands.rebudget)
+app.command(upkeep_commands.thin)
+app.command(upkeep_commands.rebuild)
 app.command(serve_commands.serve)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -145,3 +145,9 @@ def counting(name: str, *, in_bytes: bool) -> Iterator[Any]:
             bar.update(rows[0], completed=done, total=total)
 
         yield count
+
+
+def class_label(name: str, classes: Sequence[str | int]) -> str | int:
+    """A class as a user types it, as a store has it: text or a whole number."""
+    is_numbered = not isinstance(classes[0], str)
+    return int(name) if is_numbered and name.removeprefix("-").isdecimal() else name

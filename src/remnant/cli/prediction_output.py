@@ -30,7 +30,8 @@ def print_lines(predictions: Iterable[FilePrediction]) -> int:
             num_failed += 1
             continue
         best = ", ".join(f"{name} {100 * probability:.1f} %" for name, probability in one.top)
-        print(f"{_shown(one.file)}: {best}", flush=True)
+        answer = best if one.is_known else f"none of these (nearest: {best})"
+        print(f"{_shown(one.file)}: {answer}", flush=True)
     return num_failed
 
 
@@ -41,7 +42,8 @@ def print_as_json(predictions: Iterable[FilePrediction]) -> int:
             document["failures"].append({"file": str(one.file), "reason": one.error})
             continue
         top = [{"class": name, "probability": probability} for name, probability in one.top]
-        document["answers"].append({"file": str(one.file), "top": top})
+        answer = {"file": str(one.file), "is_known": one.is_known, "top": top}
+        document["answers"].append(answer)
     console.print_json(document)
     return len(document["failures"])
 
@@ -51,6 +53,8 @@ def print_csv(predictions: Iterable[FilePrediction]) -> int:
     writer.writerow(("file", "rank", "class", "probability"))
     for one in predictions:
         num_failed += one.error is not None
+        if not one.is_known:
+            writer.writerow((_shown(one.file), 0, "none of these", ""))
         for rank, (name, probability) in enumerate(one.top, start=1):
             writer.writerow((_shown(one.file), rank, name, f"{probability:.6f}"))
     return num_failed

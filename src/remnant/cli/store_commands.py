@@ -18,6 +18,10 @@ Floats = Annotated[bool, Parameter(name="--float", negative="")]
 Csv = Annotated[
     bool, Parameter(name="--csv", negative="", help="print one line per class and file, as CSV")
 ]
+Reject = Annotated[
+    bool,
+    Parameter(name="--reject", negative="", help="answer none of these for what was never taught"),
+]
 Strict = Annotated[
     bool,
     Parameter(name="--strict", negative="", help="refuse the folder if one image cannot be read"),
@@ -108,6 +112,7 @@ def predict(
     *files: Path,
     top: Annotated[int, Parameter(name="--top")] = 5,
     as_json: console.Json = False,
+    reject: Reject = False,
     as_csv: Csv = False,
 ) -> None:
     """Predict the classes of images, most probable first.
@@ -134,7 +139,10 @@ def predict(
     from remnant.learner.predictor import Predictor, predict_files
     from remnant.learner.store import read_store
 
-    predictions = predict_files(Predictor(read_store(store)), files, top)
+    predictor = Predictor(read_store(store))
+    if reject:
+        predictor.require_rejection()  # before any file is read
+    predictions = predict_files(predictor, files, top, rejects=reject)
     show = print_csv if as_csv else print_as_json if as_json else print_lines
     if show(report_errors(predictions)) > 0:
         sys.exit(2)
@@ -194,8 +202,7 @@ def forget(store: Path, name: str, /, *, yes: Yes = False) -> None:
     from remnant.learner.store import read_store
 
     state = read_store(store)
-    is_numbered = not isinstance(state.classes[0], str)
-    label = int(name) if is_numbered and name.removeprefix("-").isdecimal() else name
+    label = console.class_label(name, state.classes)
     check_forgettable(state, label)  # before the user is asked to confirm
     if not yes:
         _confirm(name, store)

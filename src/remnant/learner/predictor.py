@@ -20,7 +20,7 @@ from remnant.images import ImageSet, patches_to_pixels
 from remnant.learner.defaults import choose_training
 from remnant.learner.inputs import Label, RawInputs, gather, read
 from remnant.learner.learner_state import LearnerParameters, LearnerState
-from remnant.methods import replayed_memory
+from remnant.methods import METHODS, Recognises, replayed_memory
 from remnant.training.batches import Preprocessing
 from remnant.training.processes import Processes
 from remnant.training.reader import ViewReader
@@ -63,10 +63,44 @@ class Predictor:
 
     def scores(self, given: RawInputs) -> Tensor:
         """The method's scores, float32 [N, K]."""
+        return self._reader.apply(self.state.method.predict, self._images(given))
+
+    def recognise(self, images: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities float32 [N, K], and bool [N]: whether an image is of one of the classes.
+
+        The limit is such that 19 of 20 held-out images are.
+
+        Raises:
+            InputError: The method holds no images out, so that there is no limit.
+        """
+        method = self.require_rejection()
+
+        def both(views: Tensor) -> Tensor:
+            scores, is_known = method.recognise(views)
+            return torch.cat([scores.softmax(dim=1), is_known[:, None].float()], dim=1)
+
+        found = self._reader.apply(both, self._images(gather(images))).numpy()
+        return found[:, :-1], found[:, -1] > 0
+
+    def require_rejection(self) -> Recognises:
+        """The method, if it can tell what it was never taught.
+
+        Raises:
+            InputError: It cannot.
+        """
+        method = self.state.method
+        if not isinstance(method, Recognises):
+            able = [name for name, one in METHODS.items() if hasattr(one, "recognise")]
+            raise InputError(
+                f"{self.state.config.method.name} cannot tell what it was never taught; "
+                f"{' and '.join(able)} can. Leave --reject out, or teach a store with that method."
+            )
+        return method
+
+    def _images(self, given: RawInputs) -> ImageSet:
         pixels = read(given, self.state.config.image_size)
         no_labels = torch.zeros(len(pixels), dtype=torch.int64)
-        images = ImageSet(pixels, no_labels, torch.arange(len(pixels)))
-        return self._reader.apply(self.state.method.predict, images)
+        return ImageSet(pixels, no_labels, torch.arange(len(pixels)))
 
     def probabilities(self, images: Any) -> np.ndarray:
         """float32 [N, K]: the softmax of the scores; images as in `Learner.partial_fit`."""
@@ -117,20 +151,22 @@ class FilePrediction:
     file: Path
     top: tuple[tuple[Label, float], ...] = ()  # class and probability, best first
     error: str | None = None  # a sentence that names the file
+    is_known: bool = True  # False: like none of the classes
 
 
 def predict_files(
-    predictor: Predictor, paths: Iterable[Path], num_best: int
+    predictor: Predictor, paths: Iterable[Path], num_best: int, *, rejects: bool = False
 ) -> Iterator[FilePrediction]:
     """Predictions in order; a file that cannot be read gets an error and affects no other.
 
     Args:
         paths: Files, and folders that are searched with all their sub-folders.
         num_best: Classes to give for each file.
+        rejects: Say of each whether it is of one of the classes at all.
     """
     files = chain.from_iterable(map(_find, paths))
     while batch := list(islice(files, _FILES_AT_ONCE)):
-        yield from _predict(predictor, batch, num_best)
+        yield from _predict(predictor, batch, num_best, rejects)
 
 
 def _find(path: Path) -> Iterator[Path]:
@@ -146,19 +182,25 @@ def _find(path: Path) -> Iterator[Path]:
         yield path
 
 
-def _predict(predictor: Predictor, files: list[Path], num_best: int) -> Iterator[FilePrediction]:
+def _predict(
+    predictor: Predictor, files: list[Path], num_best: int, rejects: bool
+) -> Iterator[FilePrediction]:
+    is_known = np.ones(len(files), dtype=bool)
     try:
-        rows = predictor.probabilities(files)
+        if rejects:
+            rows, is_known = predictor.recognise(files)
+        else:
+            rows = predictor.probabilities(files)
     except InputError as error:
         if len(files) > 1:  # one of them cannot be read, so each is predicted on its own
             for file in files:
-                yield from _predict(predictor, [file], num_best)
+                yield from _predict(predictor, [file], num_best, rejects)
             return
         is_empty = files[0].is_dir()
         message = f"{files[0]} holds no images ({', '.join(ENDINGS)})." if is_empty else str(error)
         yield FilePrediction(files[0], error=message)
         return
-    for file, row in zip(files, rows, strict=True):
+    for file, row, known in zip(files, rows, is_known.tolist(), strict=True):
         ranks = np.argsort(-row, kind="stable")[:num_best].tolist()
         top = tuple((predictor.state.classes[rank], float(row[rank])) for rank in ranks)
-        yield FilePrediction(file, top)
+        yield FilePrediction(file, top, is_known=known)

@@ -196,6 +196,27 @@ class Memory:
         self._put(label, StoredClass(stored.name, merged), self.num_seen_classes)
         return len(self._classes[label].exemplars)
 
+    def change_budget(self, budget: str) -> None:
+        """Live within another budget from now on; what does not fit goes, worst first.
+
+        Raises:
+            InputError: The budget cannot hold one exemplar of each class; nothing is changed.
+        """
+        config = MemoryConfig.parse(self.config.model_dump() | {"budget": budget})
+        packing = Packing(parse_budget(budget, self.codec.image_bytes), config.count_overhead)
+        packing.require_room(self.codec, self.num_seen_classes)
+        cut = packing.trim(self.codec, self._classes, self._sizes)
+        self.config, self.budget, self._packing = config, packing.budget, packing
+        self._commit(cut, self.num_seen_classes)
+
+    def thin_class(self, label: int, count: int) -> None:
+        """Keep the best `count` exemplars of a class."""
+        stored = self._stored(label)
+        if count < 1:
+            raise InputError(f"a class must keep at least one exemplar; got {count}.")
+        kept = StoredClass(stored.name, stored.exemplars[:count])
+        self._commit({label: kept}, self.num_seen_classes)
+
     def remove_class(self, label: int) -> None:
         """Forget a class; a file saved afterwards holds nothing of it."""
         self._stored(label)

@@ -232,6 +232,15 @@ def kept_bytes(method: Method[Any]) -> dict[str, int]:
     return total
 
 
+@runtime_checkable
+class Recognises(Protocol):
+    """A method that can say of an image that it is of none of its classes."""
+
+    def recognise(self, views: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores [B, K], and bool [B]: whether an image is like those that were taught."""
+        ...
+
+
 # ------------------------------------------------------------------------------ methods that draw
 
 

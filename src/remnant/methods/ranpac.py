@@ -53,6 +53,8 @@ class RanPAC(Method[RanPACConfig]):
     forgets_exactly = True
     projection: Tensor
     temperature: Tensor
+    means: Tensor
+    least_familiar: Tensor
 
     def __init__(self, config: RanPACConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -60,6 +62,8 @@ class RanPAC(Method[RanPACConfig]):
         self.classifier = LinearClassifier(config.num_projected, bias=False)
         self.classifier.requires_grad_(False)
         self.register_buffer("temperature", torch.ones(()))
+        self.register_buffer("means", torch.zeros(0, self.encoder.width))  # [K, D]
+        self.register_buffer("least_familiar", torch.full((), -torch.inf))
         signs = _signs(self.encoder.width, config.num_projected)
         self.register_buffer("projection", signs, persistent=False)
         self.bank = FeatureBank(self.encoder.width)
@@ -73,6 +77,9 @@ class RanPAC(Method[RanPACConfig]):
     def grow(self, task: Task) -> None:
         super().grow(task)
         self.bank.grow(task.num_new_classes)
+        self.means = torch.cat(
+            [self.means, self.means.new_zeros(task.num_new_classes, self.means.shape[1])]
+        )
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         return iter(())
@@ -85,8 +92,17 @@ class RanPAC(Method[RanPACConfig]):
 
     def predict(self, views: Tensor) -> Tensor:
         """Scores whose softmax is calibrated on held-out images."""
-        projected = functional.relu(to_directions(self.features(views)) @ self.projection)
-        return self.classifier(projected) / self.temperature
+        return self._score(to_directions(self.features(views))) / self.temperature
+
+    def recognise(self, views: Tensor) -> tuple[Tensor, Tensor]:
+        directions = to_directions(self.features(views))
+        scores = self._score(directions)
+        cosines = functional.normalize(directions, dim=1) @ self.means.T
+        familiarity = scores.amax(dim=1) + cosines.amax(dim=1)
+        return scores / self.temperature, familiarity >= self.least_familiar
+
+    def _score(self, directions: Tensor) -> Tensor:
+        return self.classifier(functional.relu(directions @ self.projection))
 
     def end_task(self, task: Task, reader: Reader) -> None:
         codes = TaskCodes(self.encoder, task, reader)
@@ -103,6 +119,7 @@ class RanPAC(Method[RanPACConfig]):
     def forget_class(self, label: int) -> None:
         super().forget_class(label)
         self.bank.remove(label)
+        self.means = self.means[:-1].clone()  # filled anew
         self.refit()
 
     @torch.no_grad()
@@ -111,6 +128,8 @@ class RanPAC(Method[RanPACConfig]):
         self._fit = self._compute_fit()
         self.classifier.weight.copy_(torch.from_numpy(self._fit.weights))
         self.temperature.fill_(self._fit.temperature)
+        self.means.copy_(torch.from_numpy(self._fit.means))
+        self.least_familiar.fill_(self._fit.least_familiar)
 
     def held_out(self) -> tuple[Tensor, Tensor] | None:
         """A fifth of the images, on which penalty and temperature were chosen."""

@@ -17,6 +17,7 @@ PENALTIES = tuple(10.0**power for power in range(-8, 3))  # in units of the mean
 _DEFAULT_PENALTY = 1e-2  # where no image can be held out
 _TEMPERATURES = tuple(10.0 ** (power / 8) for power in range(-24, 9))
 _HELD_OUT = 5  # one image in so many
+_UNFAMILIAR = 0.05  # of the held-out images
 _AT_ONCE = 4096  # images, so that little memory is needed
 
 
@@ -27,6 +28,8 @@ class RidgeFit:
     weights: np.ndarray  # float32 [K, M]
     temperature: float  # by which scores are divided before a softmax
     penalty: float
+    means: np.ndarray  # float32 [K, D], of length 1: the mean direction of each class
+    least_familiar: float  # of 95 % of the held-out images; -inf where there are none
     held_out: tuple[np.ndarray, np.ndarray]  # labels [H] and scores [H, K] of held-out images
 
 
@@ -41,11 +44,13 @@ def fit_ridge(codes: list[np.ndarray], projection: np.ndarray) -> RidgeFit:
     rows = np.concatenate([codes[label] for label in order])
     labels = np.repeat(np.arange(len(order)), [len(codes[label]) for label in order])
     is_held = np.array([_digest(row)[0] % _HELD_OUT == 0 for row in rows], dtype=bool)
-    penalty, temperature = _DEFAULT_PENALTY, 1.0
+    penalty, temperature, least = _DEFAULT_PENALTY, 1.0, -np.inf
     scores = np.zeros((0, len(order)))
     if is_held.any() and not is_held.all():
         penalty, scores = _choose(rows, labels, is_held, len(order), projection)
         temperature = _choose_temperature(scores, labels[is_held])
+        means = class_means(rows[~is_held], labels[~is_held], len(order))
+        least = float(np.quantile(_familiarity(rows[is_held], scores, means), _UNFAMILIAR))
     fitted = _Ridge(rows, labels, len(order), projection).weights(penalty)  # [K, M]
     back = np.argsort(order)  # from the canonical order to that of the labels
     names = np.array(order)
@@ -53,6 +58,8 @@ def fit_ridge(codes: list[np.ndarray], projection: np.ndarray) -> RidgeFit:
         weights=fitted[back].astype(np.float32),
         temperature=temperature,
         penalty=penalty,
+        means=class_means(rows, labels, len(order))[back].astype(np.float32),
+        least_familiar=least,
         held_out=(names[labels[is_held]], scores[:, back]),
     )
 
@@ -64,6 +71,27 @@ def _digest(rows: np.ndarray) -> bytes:
 def project(codes: np.ndarray, projection: np.ndarray) -> np.ndarray:
     """int8 [N, D] by [D, M] -> float64 [N, M]; exact, as all are whole numbers below 2 ** 24."""
     return np.maximum(codes.astype(np.float32) @ projection, 0).astype(np.float64)
+
+
+def class_means(rows: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarray:
+    """float64 [K, D]: the mean of a class's codes, each of length 1, again of length 1."""
+    units = _units(rows)
+    sums = np.zeros((num_classes, rows.shape[1]))
+    np.add.at(sums, labels, units)
+    return _units(sums)
+
+
+def _familiarity(rows: np.ndarray, scores: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """[N]: the best score plus the cosine to the nearest mean; low for what was never taught.
+
+    Chosen: the sum, which told clothes never taught from others better than either part alone.
+    """
+    return scores.max(axis=1) + (_units(rows) @ means.T).max(axis=1)
+
+
+def _units(rows: np.ndarray) -> np.ndarray:
+    rows = rows.astype(np.float64)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
 
 def _choose(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -52,6 +53,24 @@ def class_table(facts: Facts) -> Table:
         table.add_column(title, justify="right", no_wrap=True)
     for row in facts["classes"]:
         table.add_row(Text(str(row["name"])), f"{row['exemplars']:,}", f"{row['bytes']:,}")
+    return table
+
+
+def score_table(rows: list[tuple[Any, int, float, str]]) -> Table:
+    """Every class with its images, its accuracy and what it is most often taken for."""
+    table = Table("class", box=None, pad_edge=False)
+    for title in ("images", "right"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("most often taken for")
+    for name, count, share, taken in rows:
+        table.add_row(Text(str(name)), f"{count:,}", f"{percent_text(share)} %", Text(taken))
+    return table
+
+
+def difference_table(rows: list[tuple[str, str, str]], one: str, other: str) -> Table:
+    table = Table("", escape(one), escape(other), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 

@@ -1,0 +1,164 @@
+"""Commands for the upkeep of a store: score, undo, diff, rebudget, thin and rebuild."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from remnant.cli import console
+from remnant.errors import InputError
+
+_SHOWN_MISTAKES = 5
+
+
+def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> None:
+    """Classify a folder of class folders and compare: accuracy, per class, worst mistakes.
+
+    Parameters
+    ----------
+    store
+        A store file, as written by `remnant learn`.
+    folder
+        A folder with one sub-folder of images per class; all classes must be known.
+    """
+    from remnant.learner.store import read_store
+    from remnant.learner.upkeep import score_folder
+    from remnant.terminal.store_tables import score_table
+
+    scored = score_folder(read_store(store), folder)
+    if as_json:
+        console.print_json(scored.facts())
+        return
+    facts = scored.facts()
+    console.out.print(f"{facts['accuracy']:.1f} % of {facts['images']:,} images are right\n")
+    console.out.print(score_table(scored.class_rows()))
+    if scored.files:
+        console.out.print("\nsurest mistakes:")
+    for file, true, taken, share in scored.files[:_SHOWN_MISTAKES]:
+        line = f"{file}: {true} taken for {taken} ({100 * share:.0f} %)"
+        console.out.print(line, markup=False, highlight=False)
+
+
+def undo(store: Path, /) -> None:
+    """Take the last update of a store back, once.
+
+    Parameters
+    ----------
+    store
+        A store file, as written by `remnant learn`.
+    """
+    from remnant.learner.store import undo_in_store
+
+    state = undo_in_store(store)
+    console.out.print(
+        f"{store} is as it was before its last update: {len(state.classes):,} classes, "
+        f"{state.num_exemplars:,} exemplars.",
+        markup=False,
+        highlight=False,
+    )
+
+
+def diff(one: Path, other: Path, /, *, as_json: console.Json = False) -> None:
+    """Show what differs between two stores.
+
+    Parameters
+    ----------
+    one
+        A store file.
+    other
+        Another one.
+    """
+    from remnant.learner.store import read_store
+    from remnant.learner.upkeep import compare_states
+    from remnant.terminal.store_tables import difference_table
+
+    rows = compare_states(read_store(one), read_store(other))
+    if as_json:
+        console.print_json([{"what": what, "one": a, "other": b} for what, a, b in rows])
+    elif rows:
+        console.out.print(difference_table(rows, str(one), str(other)))
+    else:
+        console.out.print("Both hold the same.")
+
+
+def rebudget(store: Path, budget: str, /) -> None:
+    """Give a store another budget; what does not fit goes, worst exemplars first.
+
+    Parameters
+    ----------
+    store
+        A store file, as written by `remnant learn`.
+    budget
+        Memory for exemplars, per class or in total: 1MiB/class, 20MiB.
+    """
+    from remnant.learner.upkeep import rebudget_store
+
+    _tell_memory(store, rebudget_store(store, budget))
+
+
+def thin(store: Path, name: str, /, *, keep: int | None = None, remove: int | None = None) -> None:
+    """Remove exemplars of a class: all but the best, or one of them.
+
+    Parameters
+    ----------
+    store
+        A store file, as written by `remnant learn`.
+    name
+        A class.
+    keep
+        How many of its best exemplars to keep.
+    remove
+        The number of one exemplar, from 0, as `remnant inspect --html` shows them.
+    """
+    from remnant.learner.store import read_store
+    from remnant.learner.upkeep import thin_store
+
+    label = console.class_label(name, read_store(store).classes)
+    _tell_memory(store, thin_store(store, label, keep=keep, remove=remove))
+
+
+def rebuild(
+    store: Path,
+    /,
+    *,
+    encoder: str | None = None,
+    method: str | None = None,
+    image_size: int | None = None,
+    epochs: int | None = None,
+) -> None:
+    """Teach a store anew from its own exemplars, without the original images.
+
+    Parameters
+    ----------
+    store
+        A store file, as written by `remnant learn`.
+    encoder
+        A pretrained network, as for `remnant learn`; none trains from scratch.
+    method
+        A name from `remnant list methods`.
+    image_size
+        Side in pixels to which images are resized.
+    epochs
+        Passes over the exemplars, for methods that train.
+    """
+    from remnant.learner.summary import store_facts
+    from remnant.learner.upkeep import rebuild_store
+    from remnant.terminal.store_tables import newest_update
+
+    given = {"encoder": encoder, "method": method, "image_size": image_size, "epochs": epochs}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given:
+        raise InputError("say what is to change: --encoder, --method, --image-size or --epochs.")
+    state = rebuild_store(store, **given)
+    console.out.print(newest_update(store_facts(state, store)))
+    console.suggest("remnant undo", shlex.quote(str(store)))
+
+
+def _tell_memory(store: Path, state: object) -> None:
+    from remnant.learner.learner_state import LearnerState
+    from remnant.learner.summary import store_facts
+    from remnant.terminal.store_tables import store_lines
+
+    assert isinstance(state, LearnerState), "a change of a store gives its state"
+    for line in store_lines(store_facts(state, store)):
+        console.out.print(line, markup=False, highlight=False)

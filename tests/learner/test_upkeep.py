@@ -1,0 +1,216 @@
+"""What can be done to a store beside teaching it, through the commands that do it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from remnant.learner import Learner
+from remnant.learner.previous_store import previous_of
+from remnant.methods import METHODS
+from tests.learner.test_store_commands import write_stripes
+from tests.support.command_line import Command
+from tests.support.small_learner import TaughtPixels, tiny_learner
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("upkeep")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(METHODS, "pixels", TaughtPixels)
+        tiny_learner().partial_fit(write_stripes(folder / "taught", "a", "c")).save(
+            folder / "x.remnant"
+        )
+    write_stripes(folder / "more", "e")
+    write_stripes(folder / "test", "a", "c", seed=1)
+    return folder
+
+
+@pytest.fixture
+def store(taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "work"
+    shutil.copytree(taught, folder)
+    monkeypatch.chdir(folder)
+    return folder / "x.remnant"
+
+
+# ------------------------------------------------------------------------------------- bad images
+
+
+def test_broken_images_are_left_out_and_named(command: Command, store: Path) -> None:
+    Path("more/e/broken.jpg").write_bytes(b"no picture")
+    Path("more/e/phone.heic").write_bytes(b"another format")
+    outcome = command("learn", store, "more")
+    assert outcome.code == 0
+    assert "1 image is left out, because it cannot be read: more/e/broken.jpg." in outcome.err
+    assert "1 file is skipped" in outcome.err
+    assert "e/phone.heic" in outcome.err
+    assert Learner.load(store).history_[-1]["images"] == 6
+
+
+def test_a_class_of_broken_images_is_refused(command: Command, store: Path) -> None:
+    Path("more/f").mkdir()
+    Path("more/f/x.jpg").write_bytes(b"no picture")
+    assert "no image of class 'f' can be read" in command("learn", store, "more").sentence
+
+
+def test_a_pipe_is_no_image(command: Command, store: Path) -> None:
+    os.mkfifo("more/e/pipe.jpg")
+    outcome = command("learn", store, "more")
+    assert outcome.code == 0
+    assert "more/e/pipe.jpg" in outcome.err
+
+
+def test_copies_and_lopsided_classes_are_named(command: Command, store: Path) -> None:
+    write_stripes(Path("more"), "e", per_class=14, seed=3)
+    Path("more/g").mkdir()
+    shutil.copy("more/e/03.png", "more/g/copy.png")
+    outcome = command("learn", store, "more")
+    pair = "more/e/03.png and more/g/copy.png"
+    assert f"the same picture is in two classes: {pair}." in outcome.err
+    assert "class 'e' has 14 images and class 'g' only 1" in outcome.err
+
+
+def test_test_images_among_training_images_are_named(command: Command, store: Path) -> None:
+    outcome = command("learn", store, "more", "--test", "more")
+    assert "6 test images are also among the training images" in outcome.err
+
+
+# ---------------------------------------------------------------------------------- guard and undo
+
+
+def test_an_update_says_what_it_did_to_the_old_classes(command: Command, store: Path) -> None:
+    outcome = command("learn", store, "more")
+    assert "Old classes" in outcome.out
+    assert "(of their exemplars)" in outcome.out
+    entry = Learner.load(store).history_[-1]
+    assert {name for name, _ in entry["class_accuracy_before"]} == {"a", "c"}
+    assert entry["accuracy"] is None  # nobody knows without test images
+
+
+def test_held_back_images_measure_the_accuracy(command: Command, store: Path) -> None:
+    write_stripes(Path("many"), "e", "g", per_class=20)
+    outcome = command("learn", store, "many")
+    assert "of 4 held-out images" in outcome.out
+    assert Learner.load(store).history_[-1]["images"] == 36
+
+
+def test_a_guard_refuses_what_takes_too_much(command: Command, store: Path) -> None:
+    """More images of a, all of which look like c, must cost c something."""
+    for path in sorted(Path("taught/c").iterdir()):
+        target = Path("wrong/a") / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    before = store.read_bytes()
+    outcome = command("learn", store, "wrong", "--guard", "5", "--epochs", "60")
+    assert outcome.code == 2
+    assert "more than the guard of 5 points allows. Nothing was changed." in outcome.err
+    assert store.read_bytes() == before
+    assert sorted(path.name for path in store.parent.glob("x.remnant*")) == ["x.remnant"]
+    assert command("learn", store, "more", "--guard", "100").code == 0
+
+
+def test_the_last_update_can_be_undone_once(command: Command, store: Path) -> None:
+    before = store.read_bytes()
+    command("learn", store, "more")
+    outcome = command("undo", store)
+    assert "as it was before its last update: 2 classes" in outcome.out
+    assert store.read_bytes() == before
+    assert "has nothing to undo" in command("undo", store).sentence
+
+
+def test_forgetting_leaves_nothing_to_undo(command: Command, store: Path) -> None:
+    command("learn", store, "more")
+    assert previous_of(store).exists()
+    command("forget", store, "a", "--yes")
+    assert not previous_of(store).exists()
+    assert "has nothing to undo" in command("undo", store).sentence
+
+
+# ------------------------------------------------------------------------------------------ figures
+
+
+def test_a_folder_is_scored(command: Command, store: Path) -> None:
+    outcome = command("score", store, "test")
+    assert outcome.code == 0
+    assert "of 12 images are right" in outcome.out
+    facts = json.loads(command("score", store, "test", "--json").out)
+    confusion = np.array(facts["confusion"])
+    assert confusion.sum(axis=1).tolist() == [6, 6]
+    assert facts["accuracy"] == pytest.approx(100 * np.trace(confusion) / 12)
+    assert len(facts["mistakes"]) == 12 - np.trace(confusion)
+    learner = Learner.load(store)
+    assert facts["accuracy"] == pytest.approx(100 * learner.score("test"))
+
+
+def test_an_unknown_class_is_not_scored(command: Command, store: Path) -> None:
+    assert (
+        "must hold classes that the store knows; got 'e'"
+        in command("score", store, "more").sentence
+    )
+
+
+def test_stores_are_compared(command: Command, store: Path) -> None:
+    shutil.copy(store, "old.remnant")
+    assert "Both hold the same." in command("diff", "old.remnant", store).out
+    command("learn", store, "more")
+    outcome = command("diff", "old.remnant", store)
+    assert "not known" in outcome.out
+    assert "6 exemplars" in outcome.out
+    rows = json.loads(command("diff", "old.remnant", store, "--json").out)
+    assert {"what": "classes", "one": "2", "other": "3"} in rows
+
+
+# ------------------------------------------------------------------------------------------ memory
+
+
+def test_a_budget_can_be_changed(command: Command, store: Path) -> None:
+    kept = [image.tobytes() for image in Learner.load(store).remembered("a").stored]
+    assert command("rebudget", store, "2images/class").code == 0
+    learner = Learner.load(store)
+    assert learner.memory_.counts == [2, 2]
+    assert [image.tobytes() for image in learner.remembered("a").stored] == kept[:2]
+    assert learner.budget == learner.settings_.memory.budget == "2images/class"
+    command("rebudget", store, "9images/class")
+    assert command("learn", store, "more").code == 0  # with the new budget
+    assert Learner.load(store).memory_.counts == [2, 2, 6]
+
+
+def test_a_budget_that_holds_nothing_changes_nothing(command: Command, store: Path) -> None:
+    before = store.read_bytes()
+    assert "must hold one exemplar" in command("rebudget", store, "9B/class").sentence
+    assert store.read_bytes() == before
+
+
+def test_exemplars_are_thinned(command: Command, store: Path) -> None:
+    kept = Learner.load(store).remembered("c").stored
+    command("thin", store, "c", "--keep", "3")
+    assert np.array_equal(Learner.load(store).remembered("c").stored, kept[:3])
+    command("thin", store, "c", "--remove", "1")
+    assert np.array_equal(Learner.load(store).remembered("c").stored, kept[[0, 2]])
+    assert "give either" in command("thin", store, "c").sentence
+    assert "at least one exemplar" in command("thin", store, "c", "--keep", "0").sentence
+    assert "there is no class 'q'" in command("thin", store, "q", "--keep", "1").sentence
+
+
+def test_a_store_is_rebuilt_from_its_exemplars(command: Command, store: Path) -> None:
+    shutil.rmtree("taught")
+    options = ("--method", "pixels", "--image-size", "16", "--epochs", "30")
+    assert command("rebuild", store, *options).code == 0
+    learner = Learner.load(store)
+    assert (learner.image_size_, learner.classes_.tolist()) == (16, ["a", "c"])
+    assert len(learner.history_) == 1
+    assert "say what is to change" in command("rebuild", store).sentence
+    command("undo", store)
+    assert Learner.load(store).image_size_ == 8
+
+
+def test_only_a_method_that_holds_images_out_can_reject(command: Command, store: Path) -> None:
+    image = next(Path("test/a").iterdir())
+    told = command("predict", store, image, "--reject").sentence
+    assert "pixels cannot tell what it was never taught; ranpac can" in told
