@@ -6,6 +6,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +17,7 @@ from PIL import Image
 
 from remnant.learner import Exemplars, Learner, learn_into_store
 from remnant.learner import store as store_module
-from remnant.learner.store import only_updater
+from remnant.learner.store import only_updater, write_store
 from remnant.phases import StepReport
 from remnant.serving import StoreSession, build_app, uploads
 from remnant.serving.guard import Rules
@@ -151,7 +152,8 @@ def test_a_job_updates_the_file_and_the_session(client: Client, store: Path) -> 
     assert [one["name"] for one in client("GET", "/api/classes").json()] == ["a", "c", "e"]
     assert client.predict(pictures("e", seed=9)[0]) == "e"
     assert Learner.load(store).classes_.tolist() == ["a", "c", "e"]
-    assert [path.name for path in store.parent.iterdir()] == [store.name]
+    names = sorted(path.name for path in store.parent.iterdir())
+    assert names == [store.name, f"{store.name}.before"]
 
 
 def test_a_job_equals_remnant_learn(client: Client, store: Path, tmp_path: Path) -> None:
@@ -164,6 +166,19 @@ def test_a_job_equals_remnant_learn(client: Client, store: Path, tmp_path: Path)
     client.finished_job(client.teach("e", pictures("e")).json()["id"])
     learn_into_store(other, folder.parent, quiet=True)
     assert Learner.load(store).digest() == Learner.load(other).digest()
+
+
+def test_a_store_made_of_a_run_of_many_tasks_can_be_taught(tmp_path: Path) -> None:
+    """Its history has one entry, however many tasks there were."""
+    learner = tiny_learner().partial_fit(*stripes("a")).partial_fit(*stripes("c"))
+    state = learner.state_
+    short = replace(state, history=state.history[-1:])
+    write_store(tmp_path / "x.remnant", short)
+    session = StoreSession(tmp_path / "x.remnant")
+    client = Client(build_app(session, Rules()))
+    answer = client.teach("e", pictures("e"))
+    assert client.finished_job(answer.json()["id"])["state"] == "done"
+    session.close()
 
 
 def test_a_known_class_can_be_taught_more_images(client: Client) -> None:

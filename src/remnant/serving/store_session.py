@@ -188,7 +188,9 @@ class StoreSession:
                 self._version = self._read()
 
         with self._write_lock:
-            return self.jobs.start(name, len(images), len(learner.history_), learn)
+            # Not the length of the history: one entry of a run stands for all of its tasks.
+            num_updates = len(learner.state_.task_sizes)
+            return self.jobs.start(name, len(images), num_updates, learn)
 
     def forget(self, name: str) -> str:
         """Remove a class from the store and return a sentence for the user.
