@@ -64,6 +64,17 @@ class Schedule(Settings):
     # Epochs stay as long, so that each shows so many times fewer images.
     views_per_image: int = Field(default=1, ge=1)
 
+    def stretched(self, epochs: int) -> Schedule:
+        """Over other epochs, with warm-up and milestones at the same fractions of them."""
+        factor, optimizer = epochs / self.epochs, self.optimizer
+        changes = {
+            "warmup_epochs": optimizer.warmup_epochs * factor,
+            "milestones": tuple(epoch * factor for epoch in optimizer.milestones),
+        }
+        return self.model_copy(
+            update={"epochs": epochs, "optimizer": optimizer.model_copy(update=changes)}
+        )
+
 
 @dataclass(frozen=True)
 class Batch:

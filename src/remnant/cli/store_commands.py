@@ -42,6 +42,7 @@ def learn(
     strict: Strict = False,
     image_size: int | None = None,
     epochs: int | None = None,
+    minutes: float | None = None,
     batch_size: int | None = None,
     seed: int | None = None,
     accelerator: str | None = None,
@@ -75,6 +76,8 @@ def learn(
         Side in pixels to which images are resized.
     epochs
         Passes over the new images and the exemplars.
+    minutes
+        Train for about so long instead; the speed is measured first.
     batch_size
         Images per training step.
     seed
@@ -94,6 +97,7 @@ def learn(
         "method": method,
         "image_size": image_size,
         "epochs": epochs,
+        "minutes": minutes,
         "batch_size": batch_size,
         "seed": seed,
         "accelerator": accelerator,

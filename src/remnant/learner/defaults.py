@@ -372,18 +372,9 @@ def schedule_update(
 
 
 def _stretched(schedule: Schedule, epochs: int, batch_size: int, lr: float | None) -> Schedule:
-    """A schedule over other epochs, its warm-up and milestones at the same fractions of them."""
-    factor, optimizer = epochs / schedule.epochs, schedule.optimizer
-    changes: dict[str, Any] = {
-        "warmup_epochs": optimizer.warmup_epochs * factor,
-        "milestones": tuple(epoch * factor for epoch in optimizer.milestones),
-    }
-    if lr is not None:
-        changes["lr"] = lr
-    optimizer = optimizer.model_copy(update=changes)
-    return schedule.model_copy(
-        update={"epochs": epochs, "batch_size": batch_size, "optimizer": optimizer}
-    )
+    longer = schedule.stretched(epochs)
+    optimizer = longer.optimizer if lr is None else longer.optimizer.model_copy(update={"lr": lr})
+    return longer.model_copy(update={"batch_size": batch_size, "optimizer": optimizer})
 
 
 def describe(config: LearnerConfig) -> str:

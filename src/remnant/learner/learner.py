@@ -64,6 +64,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         seed: Of all random numbers.
         accelerator: auto, cpu, cuda or mps.
         threads: Processor threads; None: all.
+        minutes: Train for about so long instead of `epochs`; the speed is measured first.
         guard: Refuse an update, and change nothing, if an old class falls by more points than this.
         strict: Refuse all images if one cannot be read; otherwise such images are left out and
             named on standard error.
@@ -101,6 +102,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         seed: int = 0,
         accelerator: str = "auto",
         threads: int | None = None,
+        minutes: float | None = None,
         guard: float | None = None,
         strict: bool = False,
         quiet: bool = False,
@@ -119,6 +121,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         self.seed = seed
         self.accelerator = accelerator
         self.threads = threads
+        self.minutes = minutes
         self.guard = guard
         self.strict = strict
         self.quiet = quiet

@@ -38,6 +38,7 @@ class LearnerParameters(Settings):
     seed: int = Field(default=0, ge=0)
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     threads: int | None = Field(default=None, ge=1)
+    minutes: float | None = Field(default=None, gt=0)
     guard: float | None = Field(default=None, ge=0, le=100)
     strict: bool = False
     quiet: bool = False

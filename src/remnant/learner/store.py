@@ -42,7 +42,7 @@ from remnant.training.task_loop import standing_state
 KIND, VERSION = "store", 1
 _LOCK = "lock"  # in the work folder
 # Are not stored: they belong to one machine or to one call.
-_MACHINE_PARAMETERS = {"accelerator", "threads", "guard", "strict", "quiet"}
+_MACHINE_PARAMETERS = {"accelerator", "threads", "minutes", "guard", "strict", "quiet"}
 
 
 class StoreHeader(Settings):

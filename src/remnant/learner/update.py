@@ -19,6 +19,7 @@ from remnant.errors import InputError
 from remnant.learner import defaults
 from remnant.learner.learner_state import LearnerParameters, LearnerState, restore, today
 from remnant.learner.measuring import Measured, measure_update
+from remnant.learner.time_budget import epochs_within, measure_speed, with_epochs
 from remnant.learner.update_plan import UpdatePlan, plan_update
 from remnant.methods import Method
 from remnant.phases import StepReport, Watcher
@@ -62,22 +63,33 @@ def run_update(
     training = defaults.choose_training(parameters)
     device = acceleration_of(training).accelerator
     plan = plan_update(before, parameters, images, labels, test, device)
-    config, sizes = plan.config, before.task_sizes if before else ()
-    saved = UpdateFolder(folder, plan)
-    if before is not None and saved.is_done(before):
-        return before
+    sizes = before.task_sizes if before else ()
     learned = standing_state(before.method) if before else ({}, None)
     coming = (plan.task.num_new_classes,)
-    method = restore(config, sizes, learned, "the learner", coming=coming)
-    look = Preprocessing(config.augment, config.mean, config.std)
+    look = Preprocessing(plan.config.augment, plan.config.mean, plan.config.std)
     trainer = Trainer(
         Processes(training),
         look,
-        config.seed,
+        plan.config.seed,
         accumulate=training.accumulate,
         checkpoint_every_steps=training.checkpoint_every_steps,
     )
-    trainer.processes.prepare(method)
+
+    def build() -> Method[Any]:
+        method = restore(plan.config, sizes, learned, "the learner", coming=coming)
+        trainer.processes.prepare(method)
+        return method
+
+    if parameters.minutes is not None and plan.trains:
+        epochs = epochs_of_unfinished(folder, plan)
+        if epochs is None:
+            speed = measure_speed(build(), plan.task, trainer)
+            epochs = epochs_within(plan, parameters.minutes, speed)
+        plan = replace(plan, config=with_epochs(plan.config, epochs))
+    saved = UpdateFolder(folder, plan)
+    if before is not None and saved.is_done(before):
+        return before
+    method, config = build(), plan.config
     with torch.random.fork_rng(devices=[]), ExitStack() as stack:
         if not parameters.quiet:
             console = Console(stderr=True)
@@ -144,6 +156,17 @@ class ThinnedProgress:
         self._watcher.on_step(replace(report, is_epoch_end=report.is_epoch_end and is_shown))
 
 
+def epochs_of_unfinished(folder: Path, plan: UpdatePlan) -> int | None:
+    """The epochs that an interrupted update of the same images had, so that it can continue."""
+    try:
+        checkpoints = Checkpoints(folder)
+        point = checkpoints.newest_readable()
+        mark = {} if point is None else checkpoints.load(point)[1]
+    except InputError:
+        return None
+    return mark.get("epochs") if mark.get("data") == plan.data_digest else None
+
+
 class UpdateFolder:
     """The checkpoints of one update, marked with the update that they belong to."""
 
@@ -151,14 +174,18 @@ class UpdateFolder:
         self.checkpoints = Checkpoints(folder)
         self.origin = plan.origin()
         self._start = Point(plan.task.index)
-        self._mark = {"origin": self.origin, "data": plan.data_digest}
+        self._mark = {
+            "origin": self.origin,
+            "data": plan.data_digest,
+            "epochs": plan.config.method.first.epochs,
+        }
 
     def is_done(self, before: LearnerState) -> bool:
         """Whether a process was killed after it had finished this same update."""
         point = self._newest()
         if point is None or before.origin is None:
             return False
-        mark = {"origin": before.origin, "data": self._mark["data"]}
+        mark = self._mark | {"origin": before.origin}
         return self.checkpoints.load(point)[1] == mark
 
     def begin(self) -> Point:
