@@ -13,10 +13,21 @@ CONVOLUTIONS = {
     "method.first.optimizer.nesterov": True,
     "method.first.optimizer.warmup_epochs": 1.0,
 }
+# The flagship's training images as well: half of the new ones as the memory would give them back,
+# and smoothed labels. What is left between the two is the method.
+VIEWS = {"method.codec_view_ratio": 0.5, "method.label_smoothing": 0.1}
 ROWS = (
     Row("best", "Bilateral MAE, best options", "bimae", printed=(), against="er"),
     Row("er", "ER", "er", printed=()),
     Row("er-conv", "ER on the flagship's network", "er", changes=CONVOLUTIONS, printed=()),
+    Row(
+        "er-views",
+        "ER on the flagship's network and views",
+        "er",
+        changes=CONVOLUTIONS | VIEWS,
+        printed=(),
+        is_rival=False,
+    ),
     Row("bic", "BiC", "bic", printed=()),
     Row("icarl", "iCaRL", "icarl", printed=()),
     Row("podnet", "PODNet", "podnet", printed=()),
