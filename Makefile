@@ -2,10 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+RUN_STAMP := .venv/.ready-to-run
 
 .PHONY: demo test test-slow test-elsewhere check format bench chromium clean
 
-demo: $(STAMP)
+# Without the tools of developers, which take longer to install than the demo to run.
+demo: $(RUN_STAMP)
 	rm -rf runs/demo
 	$(BIN)/remnant reproduce demo --out runs/demo
 	@echo "Open runs/demo/demo-mini/index.html in a browser."
@@ -38,6 +40,11 @@ chromium:
 	@command -v chromium >/dev/null || ! command -v apt-get >/dev/null || [ "$$(id -u)" != 0 ] || \
 		{ apt-get update -q && apt-get install -q -y --no-install-recommends chromium; } >/dev/null || \
 		echo "Chromium could not be installed; tests that need it will skip."
+
+$(RUN_STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt -e .
+	@touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

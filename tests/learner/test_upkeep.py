@@ -251,3 +251,33 @@ def test_an_interrupted_update_keeps_the_epochs_that_were_measured(
 def test_the_speed_is_that_of_real_steps(store: Path) -> None:
     state = learn_into_store(store, Path("more"), minutes=1e-9, quiet=True)
     assert state.history[-1]["epochs"] == 1
+
+
+# -------------------------------------------------------------------------------------------- card
+
+
+def test_a_card_tells_what_a_store_is(command: Command, store: Path) -> None:
+    outcome = command("learn", store, "more", "--card")
+    assert outcome.code == 0
+    text = Path("x.card.md").read_text()
+    assert "An image classifier of 3 classes" in text
+    assert "It was never measured" in text
+    assert Learner.load(store).digest() in text
+    assert Path("x.html").exists()
+    command("forget", store, "a", "--yes")
+    write_stripes(Path("again"), "e", seed=4)
+    command("learn", store, "again", "--test", "again", "--card")
+    text = Path("x.card.md").read_text()
+    assert "1 class forgotten" in text
+    assert "% of 6 test images are right." in text
+
+
+def test_the_page_shows_confusion_and_mistakes(command: Command, store: Path) -> None:
+    shutil.copytree("test/c", "wrong/a")  # every one of them is a mistake
+    outcome = command("inspect", store, "--html", "x.html", "--test", "wrong")
+    assert outcome.code == 0
+    page = Path("x.html").read_text()
+    assert "a taken for c" in page
+    assert page.count("data:image") >= 6 + 6
+    told = command("inspect", store, "--test", "wrong").sentence
+    assert "--test is for the page" in told

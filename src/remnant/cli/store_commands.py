@@ -22,6 +22,10 @@ Reject = Annotated[
     bool,
     Parameter(name="--reject", negative="", help="answer none of these for what was never taught"),
 ]
+Card = Annotated[
+    bool,
+    Parameter(name="--card", negative="", help="also write NAME.card.md and NAME.html"),
+]
 Strict = Annotated[
     bool,
     Parameter(name="--strict", negative="", help="refuse the folder if one image cannot be read"),
@@ -40,6 +44,7 @@ def learn(
     method: str | None = None,
     guard: float | None = None,
     strict: Strict = False,
+    card: Card = False,
     image_size: int | None = None,
     epochs: int | None = None,
     minutes: float | None = None,
@@ -107,6 +112,11 @@ def learn(
     with _explaining_stops(store):
         state = learn_into_store(store, folder, test=test, **parameters)
     console.out.print(newest_update(store_facts(state, store)))
+    if card:
+        from remnant.learner.store_card import write_card
+
+        for written in write_card(state, store, test):
+            console.out.print(f"wrote {written}", markup=False, highlight=False)
     console.suggest("remnant predict", shlex.quote(str(store)), "IMAGE")
 
 
@@ -157,6 +167,7 @@ def inspect(
     /,
     *,
     html: Path | None = None,
+    test: Path | None = None,
     as_json: console.Json = False,
 ) -> None:
     """Show the classes, exemplars and updates of a store.
@@ -167,15 +178,19 @@ def inspect(
         A store file, as written by `remnant learn`.
     html
         Also write a web page with the exemplars, as stored and as completed, to this file.
+    test
+        A folder of class folders: the page then has the confusion and the surest mistakes.
     """
     from remnant.learner.store import read_store
     from remnant.learner.summary import store_facts, write_gallery
     from remnant.terminal.store_tables import class_table, store_lines, update_table
 
     state = read_store(store)
+    if test is not None and html is None:
+        raise InputError("--test is for the page. Give --html FILE too, or use remnant score.")
     if html is not None:
         _check_target("--html", html, store)
-        write_gallery(state, store, html)
+        write_gallery(state, store, html, test)
     facts = store_facts(state, store)
     if as_json:
         console.print_json(facts)

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from remnant.data.decode import decode_file
 from remnant.learner.learner_state import LearnerState
 from remnant.learner.predictor import Exemplars, Predictor
 from remnant.learner.store import work_folder
+from remnant.learner.upkeep import score_folder
 from remnant.reports import write_store_page
 
 _SHOWN = 600  # exemplars on a page, of all classes together, so that it stays a few megabytes
+_SHOWN_MISTAKES, _MISTAKE_SIDE = 24, 128
 _SHOWN_PER_CLASS = (4, 24)  # at least, at most
 
 
@@ -52,8 +55,11 @@ def _class_rows(state: LearnerState) -> list[dict[str, Any]]:
     return rows
 
 
-def write_gallery(state: LearnerState, path: Path, out: Path) -> Path:
-    """Write a page with the figures of a store and its exemplars, as stored and as completed."""
+def write_gallery(state: LearnerState, path: Path, out: Path, test: Path | None = None) -> Path:
+    """Write a page with the figures of a store and its exemplars, as stored and as completed.
+
+    With `test`, a folder of class folders, also with the confusion and the surest mistakes.
+    """
     facts, predictor = store_facts(state, path), Predictor(state)
     least, most = _SHOWN_PER_CLASS
     limit = min(most, max(least, _SHOWN // len(facts["classes"])))
@@ -61,7 +67,23 @@ def write_gallery(state: LearnerState, path: Path, out: Path) -> Path:
     for row in facts["classes"]:
         kept = predictor.exemplars(row["name"]) if row["exemplars"] else None
         pictures.append([] if kept is None else _pictures(kept, limit))
-    return write_store_page(facts, pictures, out)
+    scored = None if test is None else _scored(state, test)
+    return write_store_page(facts, pictures, out, scored)
+
+
+def _scored(state: LearnerState, test: Path) -> dict[str, Any]:
+    """What the page shows of a test folder: figures, and the surest mistakes as pictures."""
+    found = score_folder(state, test)
+    shown = [
+        {
+            "picture": decode_file(Path(file), min(state.config.image_size, _MISTAKE_SIDE)),
+            "class": true,
+            "taken_for": taken,
+            "probability": share,
+        }
+        for file, true, taken, share in found.files[:_SHOWN_MISTAKES]
+    ]
+    return found.facts() | {"rows": found.class_rows(), "shown": shown}
 
 
 def _pictures(kept: Exemplars, limit: int) -> list[tuple[np.ndarray, np.ndarray | None, int]]:

@@ -16,8 +16,14 @@ from remnant.reports.page import render_page
 Exemplar = tuple[np.ndarray, np.ndarray | None, int]
 
 
+_LARGEST_CONFUSION = 20  # classes; a larger table cannot be read
+
+
 def write_store_page(
-    facts: dict[str, Any], exemplars: Sequence[Sequence[Exemplar]], out: Path
+    facts: dict[str, Any],
+    exemplars: Sequence[Sequence[Exemplar]],
+    out: Path,
+    scored: dict[str, Any] | None = None,
 ) -> Path:
     """Write the page of a store.
 
@@ -25,7 +31,11 @@ def write_store_page(
         facts: From `learner.summary.store_facts`.
         exemplars: For each class of `facts`, those to show, best first.
         out: The file to write.
+        scored: How the store does on a test folder, as `learner.summary` finds it.
     """
+    if scored is not None:
+        shown = [one | {"picture": image_address(one["picture"])} for one in scored["shown"]]
+        scored = scored | {"shown": shown}
     classes = [
         row | {"number": number, "shown": [_addresses(one) for one in shown]}
         for number, (row, shown) in enumerate(zip(facts["classes"], exemplars, strict=True))
@@ -37,6 +47,8 @@ def write_store_page(
         name=Path(facts["store"]).name,
         classes=classes,
         accuracy=accuracies[-1] if accuracies else None,
+        scored=scored,
+        most_confused=_LARGEST_CONFUSION,
         is_partial=any(one[1] is not None for shown in exemplars for one in shown),
         is_shrunk=facts["image_size"] > MAX_SIDE,
     )

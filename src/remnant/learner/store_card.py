@@ -1,0 +1,118 @@
+"""What a classifier is, knows and cannot do, as one page of Markdown to go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from remnant._version import __version__
+from remnant.files import write_text
+from remnant.learner.learner_state import LearnerState
+from remnant.learner.summary import store_facts, write_gallery
+from remnant.learner.upkeep import ScoredFolder, score_folder
+from remnant.reports.units import bytes_text
+
+
+def write_card(state: LearnerState, store: Path, test: Path | None) -> list[Path]:
+    """Write NAME.card.md and NAME.html beside a store; with `test`, scored on that folder."""
+    scored = None if test is None else score_folder(state, test)
+    card, page = store.with_suffix(".card.md"), store.with_suffix(".html")
+    write_text(card, card_text(state, store, scored))
+    write_gallery(state, store, page, test)
+    return [card, page]
+
+
+def card_text(state: LearnerState, store: Path, scored: ScoredFolder | None) -> str:
+    facts = store_facts(state, store)
+    parts = [f"# {store.name}", *_about(state, facts), *_accuracy(facts, scored)]
+    parts += [*_classes(facts, scored), *_updates(facts), *_limits(state)]
+    return "\n".join(parts) + "\n"
+
+
+def _about(state: LearnerState, facts: dict[str, Any]) -> Iterator[str]:
+    encoder = getattr(state.config.method, "encoder", None)
+    network = "trained from scratch on these images"
+    if encoder is not None:
+        network = f"the frozen encoder {encoder.name}, licence {encoder.licence}"
+    seen = sum(one.get("images", 0) for one in facts["history"])
+    yield ""
+    count = len(facts["classes"])
+    yield f"An image classifier of {count:,} classes, written by remnant {__version__}."
+    yield ""
+    yield "| | |"
+    yield "|---|---|"
+    yield f"| method | {facts['method']}, {network} |"
+    side = facts["image_size"]
+    yield f"| images | {side} x {side} px; {seen:,} were learned from |"
+    if facts["memory"] is not None:
+        memory = facts["memory"]
+        yield (
+            f"| kept | {memory['exemplars']:,} images as {memory['codec']}, "
+            f"{bytes_text(memory['used_bytes'])} of {bytes_text(memory['budget_bytes'])} |"
+        )
+    yield f"| file | {bytes_text(facts['file_bytes'])} |"
+    yield f"| digest | `{state.digest()}` |"
+
+
+def _accuracy(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[str]:
+    yield ""
+    yield "## Accuracy"
+    yield ""
+    if scored is not None:
+        total = int(scored.confusion.sum())
+        yield f"{scored.accuracy:.1f} % of {total:,} test images are right."
+        return
+    measured = [one for one in facts["history"] if one.get("accuracy") is not None]
+    if not measured:
+        yield "It was never measured: no test images were given."
+        return
+    last = measured[-1]
+    what = "test" if last.get("measured_on") == "test" else "held-out"
+    count = last.get("measured_images")
+    yield f"{last['accuracy']:.1f} % of {f'{count:,} ' if count else ''}{what} images are right."
+
+
+def _classes(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[str]:
+    rows = {} if scored is None else {name: rest for name, *rest in scored.class_rows()}
+    yield ""
+    yield "## Classes"
+    yield ""
+    yield "| class | exemplars | test images | right | most often taken for |"
+    yield "|---|---|---|---|---|"
+    for row in facts["classes"]:
+        count, share, taken = rows.get(row["name"], ("", None, ""))
+        right = "" if share is None else f"{share:.1f} %"
+        name = str(row["name"]).replace("|", "\\|").replace("\n", " ")
+        yield f"| {name} | {row['exemplars']:,} | {count} | {right} | {taken} |"
+
+
+def _updates(facts: dict[str, Any]) -> Iterator[str]:
+    yield ""
+    yield "## History"
+    yield ""
+    for one in facts["history"]:
+        if "forgotten_classes" in one:
+            yield f"- {one['when']}: {one['forgotten_classes']} class forgotten"
+        else:
+            new = ", ".join(str(name) for name in one["classes"]) or "no new class"
+            yield f"- {one['when']}: {new}; {one.get('images', 0):,} images"
+
+
+def _limits(state: LearnerState) -> Iterator[str]:
+    method = state.method
+    yield ""
+    yield "## Limits"
+    yield ""
+    yield "- Every image gets one of these classes, also one that shows none of them" + (
+        ", unless `--reject` is given." if hasattr(method, "recognise") else "."
+    )
+    yield "- Accuracy holds for images like those it was measured on."
+    if method.forgets_exactly:
+        yield "- A forgotten class leaves no trace in the classifier."
+    else:
+        yield "- A forgotten class leaves its trace in weights that it helped to train."
+    if hasattr(method, "temperature"):
+        yield "- Probabilities are calibrated on held-out images of the same kind."
+    else:
+        yield "- Probabilities are not calibrated."
