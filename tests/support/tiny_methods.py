@@ -120,6 +120,7 @@ def _dytox() -> Trial:
 TRIALS: dict[str, Callable[[], Trial]] = {
     "bic": lambda: _trial("bic", correction=schedule(6, name="sgd", lr=0.1)),
     "bimae": _bimae,
+    "derpp": lambda: _trial("derpp"),
     "dytox": _dytox,
     "er": lambda: _trial("er"),
     "ewc": lambda: _trial("ewc", softmax_over="seen", fisher={"batch_size": 4}),

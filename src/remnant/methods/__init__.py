@@ -15,6 +15,7 @@ from remnant.methods.base import (
 )
 from remnant.methods.bic import BiC
 from remnant.methods.bimae import BiMAE
+from remnant.methods.dark_replay import DarkReplay
 from remnant.methods.dytox import DyTox
 from remnant.methods.er import ER
 from remnant.methods.ewc import EWC
@@ -33,6 +34,7 @@ from remnant.methods.wa import WA
 for _method in (
     BiC,
     BiMAE,
+    DarkReplay,
     DyTox,
     ER,
     EWC,

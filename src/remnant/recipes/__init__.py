@@ -14,6 +14,7 @@ from remnant.errors import InputError, nearest
 from remnant.recipes import (
     bic_presets,
     bimae_presets,
+    dark_replay_presets,
     dytox_presets,
     er_presets,
     ewc_presets,
@@ -44,6 +45,7 @@ PRESETS: Registry[Preset] = Registry(
     [
         finetune_presets.PRESET,
         er_presets.PRESET,
+        dark_replay_presets.PRESET,
         lwf_presets.PRESET,
         ewc_presets.PRESET,
         icarl_presets.PRESET,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from remnant.errors import InputError, nearest
 from remnant.memory import CodecConfig
@@ -45,6 +45,7 @@ class Setup:
     rand_augment: bool = False
     budget: str | None = None  # None: that of the protocol
     codec: CodecConfig | None = None  # None: raw
+    selection: Literal["herding", "random"] = "herding"  # of exemplars
     count_overhead: bool = True
 
 

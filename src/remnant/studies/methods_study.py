@@ -14,6 +14,7 @@ STUDY = Study(
         Row("ewc", "EWC", "ewc"),
         Row("lwf", "LwF", "lwf"),
         Row("er", "ER", "er"),
+        Row("derpp", "DER++", "derpp"),
         Row("wa", "WA", "wa"),
         *CIFAR100_ROWS[:-1],
         Row("simple-expandable", "Simple-DER", "simple-expandable"),
