@@ -62,6 +62,17 @@ SETTINGS: dict[str, list[str]] = {
         "first: 50 epochs of 32, sgd 0.03 momentum 0, decay 0, x0.2 at 35 45",
         "later: 150 epochs of 96, sgd 0.03 momentum 0, decay 0, x0.2 at 105 135, 1/3 new",
     ],
+    # mammoth's schedule for CIFAR-100, with as many replayed images as new ones.
+    "cifar100-a-gem-10": [
+        *("budget: 2000images", "backbone: name=resnet18"),
+        "first: 50 epochs of 32, sgd 0.03 momentum 0, decay 0, x0.2 at 35 45",
+        "later: 100 epochs of 64, sgd 0.03 momentum 0, decay 0, x0.2 at 70 90, 1/2 new",
+    ],
+    # PyCIL: models/gem.py, 100 epochs of 128 new images at 30, 60 and 80.
+    "cifar100-gem-10": [
+        *("budget: 2000images", "order: seed-1993", PYCIL_FIRST, "margin: 0.0"),
+        "later: 200 epochs of 256, sgd 0.1, decay 0.0002, x0.1 at 60 120 160, 1/2 new",
+    ],
     # Chosen: PyCIL's schedules for CIFAR-100 in batches of 256.
     "imagenet-subset-finetune-10": [
         *(AT_224_PX, LARGE_PYCIL_FIRST, "softmax_over: new"),

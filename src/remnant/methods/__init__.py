@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remnant.methods.a_gem import AGEM
 from remnant.methods.base import (
     METHODS,
     Draws,
@@ -22,6 +23,7 @@ from remnant.methods.ewc import EWC
 from remnant.methods.expandable import Expandable
 from remnant.methods.expandable_pruned import ExpandablePruned
 from remnant.methods.finetune import Finetune
+from remnant.methods.gem import GEM
 from remnant.methods.icarl import ICaRL
 from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
@@ -32,6 +34,7 @@ from remnant.methods.ucir import UCIR
 from remnant.methods.wa import WA
 
 for _method in (
+    AGEM,
     BiC,
     BiMAE,
     DarkReplay,
@@ -41,6 +44,7 @@ for _method in (
     Expandable,
     ExpandablePruned,
     Finetune,
+    GEM,
     ICaRL,
     Joint,
     LwF,

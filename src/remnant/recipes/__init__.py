@@ -12,6 +12,7 @@ from pathlib import Path
 from remnant.config import RunConfig, load_config
 from remnant.errors import InputError, nearest
 from remnant.recipes import (
+    a_gem_presets,
     bic_presets,
     bimae_presets,
     dark_replay_presets,
@@ -21,6 +22,7 @@ from remnant.recipes import (
     expandable_presets,
     expandable_pruned_presets,
     finetune_presets,
+    gem_presets,
     icarl_presets,
     joint_presets,
     lwf_presets,
@@ -46,6 +48,8 @@ PRESETS: Registry[Preset] = Registry(
         finetune_presets.PRESET,
         er_presets.PRESET,
         dark_replay_presets.PRESET,
+        gem_presets.PRESET,
+        a_gem_presets.PRESET,
         lwf_presets.PRESET,
         ewc_presets.PRESET,
         icarl_presets.PRESET,

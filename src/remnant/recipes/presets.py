@@ -129,6 +129,12 @@ def sgd(epochs: int, batch_size: int, **optimizer: Any) -> Schedule:
     )
 
 
+def with_replay(schedule: Schedule, new_share: float) -> Schedule:
+    """The schedule with so much of every batch new; an epoch has as many images as are new."""
+    shares = {"sampling": "share", "new_share": (new_share, new_share), "steps_from": "new"}
+    return schedule.model_copy(update=shares)
+
+
 def pycil(
     config: type[MethodConfig],
     first: tuple[float, ...],

@@ -15,6 +15,8 @@ STUDY = Study(
         Row("lwf", "LwF", "lwf"),
         Row("er", "ER", "er"),
         Row("derpp", "DER++", "derpp"),
+        Row("gem", "GEM", "gem"),
+        Row("a-gem", "A-GEM", "a-gem"),
         Row("wa", "WA", "wa"),
         *CIFAR100_ROWS[:-1],
         Row("simple-expandable", "Simple-DER", "simple-expandable"),
