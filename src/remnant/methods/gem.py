@@ -25,8 +25,6 @@ from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.constrained import constrained, cross_entropy_of, project_by_all, tasks_of
 from remnant.phases import Batch, Phase, Reader, Terms
 
-_MOST_KINDS = 7
-
 
 class GEMConfig(MethodConfig):
     name: Literal["gem"] = "gem"
@@ -66,10 +64,6 @@ class GEM(Method[GEMConfig]):
         """Of the exemplars of one earlier task."""
         is_counted = batch.is_replay & (tasks_of(batch.labels, self.starts) == index)
         return {f"memory {index}": self._cross_entropy(batch, is_counted)}
-
-    def row_kinds(self, batch: Batch) -> Tensor:
-        """By task, since each has a pass of its own; see `TellsRows`."""
-        return tasks_of(batch.labels, self.starts).clamp(max=_MOST_KINDS)
 
     def _cross_entropy(self, batch: Batch, is_counted: Tensor) -> Tensor:
         starts = self.starts if self.config.softmax_over == "task" else None
