@@ -108,6 +108,7 @@ def test_a_network_that_grows_takes_more_with_every_task() -> None:
         ("digits-ewc", 0.02),
         ("digits-derpp", 0.03),
         ("digits-gem", 0.03),
+        ("digits-pass", 0.02),
         ("digits-a-gem", 0.03),
     ],
 )

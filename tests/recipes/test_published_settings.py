@@ -73,6 +73,11 @@ SETTINGS: dict[str, list[str]] = {
         *("budget: 2000images", "order: seed-1993", PYCIL_FIRST, "margin: 0.0"),
         "later: 200 epochs of 256, sgd 0.1, decay 0.0002, x0.1 at 60 120 160, 1/2 new",
     ],
+    # Released: https://github.com/Impression2805/CVPR21_PASS
+    "cifar100-pass-10": [
+        "order: seed-1993",
+        "first: 101 epochs of 64, adam 0.001, decay 0.0002, x0.1 at 45 90",
+    ],
     # Chosen: PyCIL's schedules for CIFAR-100 in batches of 256.
     "imagenet-subset-finetune-10": [
         *(AT_224_PX, LARGE_PYCIL_FIRST, "softmax_over: new"),

@@ -140,6 +140,9 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "icarl": lambda: _trial("icarl", backbone=SIGNED, first=schedule(6, **SGD | {"lr": 0.2})),
     "joint": lambda: _trial("joint", task_sizes=(4,), first=schedule(12, **SGD)),
     "lwf": lambda: _trial("lwf", softmax_over="seen", warmup=schedule(2, name="sgd", lr=0.05)),
+    "pass": lambda: _trial(
+        "pass", first=schedule(8, name="adam", lr=3e-3), prototype_weight=1, feature_weight=1
+    ),
     "podnet": lambda: _trial(
         "podnet",
         backbone=SIGNED,

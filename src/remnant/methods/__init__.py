@@ -29,6 +29,7 @@ from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
 from remnant.methods.partial_exemplars import Completes, SeesParts
 from remnant.methods.podnet import PODNet
+from remnant.methods.prototype_augmentation import PASS
 from remnant.methods.simple_expandable import SimpleExpandable
 from remnant.methods.ucir import UCIR
 from remnant.methods.wa import WA
@@ -48,6 +49,7 @@ for _method in (
     ICaRL,
     Joint,
     LwF,
+    PASS,
     PODNet,
     SimpleExpandable,
     UCIR,

@@ -13,6 +13,7 @@ STUDY = Study(
         Row("finetune", "Fine-tuning", "finetune"),
         Row("ewc", "EWC", "ewc"),
         Row("lwf", "LwF", "lwf"),
+        Row("pass", "PASS", "pass"),
         Row("er", "ER", "er"),
         Row("derpp", "DER++", "derpp"),
         Row("gem", "GEM", "gem"),
