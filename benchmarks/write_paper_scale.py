@@ -75,6 +75,8 @@ def _study_lines(study: Study, forecasts: Forecasts) -> list[str]:
 
 
 def _cell(study: Study, row: Row, column: Column, forecasts: Forecasts) -> Forecast | None:
+    if not row.preset_at("paper"):
+        return None  # what was printed stands alone
     runs = runs_of(study, "paper", rows=[row.name], columns=[column.name])
     return forecasts.get(runs[0].name) if runs else None
 

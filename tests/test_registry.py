@@ -50,3 +50,9 @@ def test_equal_things_may_be_registered_again_and_others_may_not() -> None:
     others.register(1)
     with pytest.raises(InputError, match="already a thing named 'same'"):
         others.register(2)
+
+
+@pytest.mark.parametrize("name", [None, 3, ["raw"], {"raw": 1}])
+def test_what_is_no_name_is_refused_like_an_unknown_one(name: object) -> None:
+    with pytest.raises(InputError, match="word must be one of raw"):
+        make_registry().find(name, "word")

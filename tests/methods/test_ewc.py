@@ -91,6 +91,16 @@ def test_the_estimate_is_the_mean_of_squared_gradients(fisher: dict[str, Any]) -
         assert bool((expected != 0).any())
 
 
+def test_the_estimate_of_a_later_task_is_of_the_softmax_over_all_classes_seen() -> None:
+    method, batches = estimate(make_trainer(), 1)
+    assert all(bool((batch.labels >= 2).all()) for batch in batches)
+    twin = slow_fisher(method, batches, FISHER)
+    for name, expected in twin.items():
+        found = method.squares[name] / method.num_squares
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-7)
+    assert twin["classifier.weight"][:2].any()  # old rows are pushed down by new images
+
+
 def test_estimating_moves_no_weight_and_no_statistic() -> None:
     trainer = make_trainer()
     method, phase = before_estimate(trainer)

@@ -124,6 +124,25 @@ def test_statistics_are_measured_over_all_images_of_both_sets() -> None:
     assert not network.training
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_statistics_are_measured_again_once_channels_are_cut(index: int) -> None:
+    trainer, method, task = make_trainer(), make(balanced_tuning=None), make_task(index)
+    for earlier in range(index):
+        learn_task(method, earlier, trainer)
+    method.begin_task(task, trainer.reader)
+    replay, phases = method.replay(), method.phases(task, trainer.reader)
+    trainer.fit(method, task, next(phases))
+    trained = method.network.newest.network.norm.running_mean.clone()
+    assert next(phases, None) is None  # the cut comes after training
+    network = method.network.newest.network
+    sets = [task.train] if replay is None else [task.train, replay]
+    images = torch.cat([one.images.read(torch.arange(len(one))) for one in sets])
+    maps = network.conv(trainer.reader.views(images)).detach().transpose(0, 1).flatten(1)
+    torch.testing.assert_close(network.norm.running_mean, maps.mean(dim=1))
+    torch.testing.assert_close(network.norm.running_var, maps.var(dim=1))
+    assert len(trained) > len(network.norm.running_mean) > 0
+
+
 def test_an_optimiser_without_sizes_of_gradients_is_refused() -> None:
     schedule = {**SCHEDULE, "optimizer": {"name": "adam", "lr": 0.001}}
     values = {

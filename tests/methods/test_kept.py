@@ -30,6 +30,7 @@ BESIDE: dict[str, set[str]] = {
     "bimae": {"decoder"},
     "ewc": {"fisher", "anchor", "squares"},
     "icarl": {"classifier"},  # its predictions need the means alone
+    "pass": {"prototypes"},
     "podnet": {"class_means"},
     "ucir": {"class_means"},
 }

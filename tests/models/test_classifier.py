@@ -44,6 +44,13 @@ def test_new_rows_are_a_function_of_the_generator_within_the_bound_of_nn_linear(
     assert 0.24 < float(drawn[0].detach().abs().max()) <= 0.25
 
 
+def test_new_rows_have_the_length_that_the_pages_tell() -> None:
+    classifier = LinearClassifier(64)
+    classifier.grow(500, seeded(1))
+    length = float(classifier.weight.detach().norm(dim=1).mean())
+    assert length == pytest.approx(3**-0.5, rel=0.02)  # 0.58; PyCIL: 1
+
+
 def test_growth_keeps_type_and_frozenness() -> None:
     classifier = LinearClassifier(4).double().requires_grad_(False)
     classifier.grow(1)

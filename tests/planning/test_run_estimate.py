@@ -106,6 +106,10 @@ def test_a_network_that_grows_takes_more_with_every_task() -> None:
         ("digits-bimae", 0.03),
         ("digits-bimae-patches", 0.03),
         ("digits-ewc", 0.02),
+        ("digits-derpp", 0.03),
+        ("digits-gem", 0.03),
+        ("digits-pass", 0.02),
+        ("digits-a-gem", 0.03),
     ],
 )
 def test_what_is_told_before_a_run_is_what_the_run_counts(

@@ -7,6 +7,7 @@ apart from the defaults of its method, compared with its sources, so that a slip
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import pytest
 from pydantic import BaseModel
@@ -53,6 +54,29 @@ SETTINGS: dict[str, list[str]] = {
     "cifar100-wa-10": [
         *("budget: 2000images", "order: seed-1993", PYCIL_FIRST),
         "later: 170 epochs of 128, sgd 0.1, decay 0.0002, x0.1 at 60 100 140",
+    ],
+    # mammoth: https://github.com/aimagelab/mammoth, derpp on CIFAR-100; later tasks have 50 passes
+    # over new images, a third of each batch.
+    "cifar100-derpp-10": [
+        *("budget: 2000images", "backbone: name=resnet18", "selection: random"),
+        "first: 50 epochs of 32, sgd 0.03 momentum 0, decay 0, x0.2 at 35 45",
+        "later: 150 epochs of 96, sgd 0.03 momentum 0, decay 0, x0.2 at 105 135, 1/3 new",
+    ],
+    # mammoth's schedule for CIFAR-100, with as many replayed images as new ones.
+    "cifar100-a-gem-10": [
+        *("budget: 2000images", "backbone: name=resnet18"),
+        "first: 50 epochs of 32, sgd 0.03 momentum 0, decay 0, x0.2 at 35 45",
+        "later: 100 epochs of 64, sgd 0.03 momentum 0, decay 0, x0.2 at 70 90, 1/2 new",
+    ],
+    # PyCIL: models/gem.py, 100 epochs of 128 new images at 30, 60 and 80.
+    "cifar100-gem-10": [
+        *("budget: 2000images", "order: seed-1993", PYCIL_FIRST, "margin: 0.0"),
+        "later: 200 epochs of 256, sgd 0.1, decay 0.0002, x0.1 at 60 120 160, 1/2 new",
+    ],
+    # Released: https://github.com/Impression2805/CVPR21_PASS
+    "cifar100-pass-10": [
+        "order: seed-1993",
+        "first: 101 epochs of 64, adam 0.001, decay 0.0002, x0.1 at 45 90",
     ],
     # Chosen: PyCIL's schedules for CIFAR-100 in batches of 256.
     "imagenet-subset-finetune-10": [
@@ -239,6 +263,8 @@ def spelled(config: RunConfig) -> Iterator[str]:
     codec = [config.memory.codec.name, *(f"{key}={change}" for key, change in changes)]
     if codec != ["raw"] or config.method.name == "bimae":
         yield f"codec: {' '.join(codec)}"
+    if config.memory.selection != "herding":
+        yield f"selection: {config.memory.selection}"
     if not config.memory.count_overhead:
         yield "pixels alone count"
 
@@ -265,5 +291,11 @@ def spell_schedule(schedule: Schedule) -> str:
     if schedule.views_per_image != 1:
         parts.append(f"{schedule.views_per_image} views")
     extra = (schedule.sampling, schedule.steps_from, optimizer.clip_norm)
-    assert extra == ("union", "all", None), "no published schedule has these"
+    if schedule.sampling == "share":
+        first, last = (Fraction(share).limit_denominator(9) for share in schedule.new_share)
+        assert first == last, "no published share moves"
+        parts.append(f"{first} new")
+        assert extra == ("share", "new", None), "an epoch is as long as the new data"
+    else:
+        assert extra == ("union", "all", None), "no published schedule has these"
     return ", ".join(parts)

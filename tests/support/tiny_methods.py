@@ -119,9 +119,18 @@ def _dytox() -> Trial:
     )
 
 
+def _gem() -> Trial:
+    """With a third task, which two earlier ones constrain."""
+    half = {"sampling": "share", "new_share": (0.5, 0.5)}
+    first = schedule(12, 16, **SGD) | half
+    return _trial("gem", task_sizes=(2, 2, 2), first=first, softmax_over="seen", margin=0)
+
+
 TRIALS: dict[str, Callable[[], Trial]] = {
+    "a-gem": lambda: _trial("a-gem"),
     "bic": lambda: _trial("bic", correction=schedule(6, name="sgd", lr=0.1)),
     "bimae": _bimae,
+    "derpp": lambda: _trial("derpp", first=schedule(12, **SGD)),
     "dytox": _dytox,
     "er": lambda: _trial("er"),
     "ewc": lambda: _trial("ewc", softmax_over="seen", fisher={"batch_size": 4}),
@@ -129,10 +138,14 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     # Half of the first logits are below 0.05, so that some channels are cut in so few steps.
     "expandable-pruned": lambda: _expandable("expandable-pruned", max_scale=20, largest_start=0.1),
     "finetune": lambda: _trial("finetune"),
+    "gem": _gem,
     "icarl": lambda: _trial("icarl", backbone=SIGNED, first=schedule(6, **SGD | {"lr": 0.2})),
     "joint": lambda: _trial("joint", task_sizes=(4,), first=schedule(12, **SGD)),
     "lwf": lambda: _trial("lwf", softmax_over="seen", warmup=schedule(2, name="sgd", lr=0.05)),
     "ncm": lambda: _trial("ncm", encoder=SMALL_ENCODER),
+    "pass": lambda: _trial(
+        "pass", first=schedule(8, name="adam", lr=3e-3), prototype_weight=1, feature_weight=1
+    ),
     "podnet": lambda: _trial(
         "podnet",
         backbone=SIGNED,

@@ -20,6 +20,7 @@ from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import NonFiniteLossError, Trainer
 from remnant.views.augment import AugmentConfig
 from tests.support.pixel_method import Pixels, flat_weights, make_pixels, schedule
+from tests.support.small_residual import make_residual
 from tests.support.worlds import MEAN, NUM_THREADS, STD, LazyImages, make_set
 
 
@@ -349,6 +350,26 @@ def test_evaluation_gives_the_five_best_labels_best_first(num_classes: int) -> N
     order = scores.argsort(dim=1, descending=True)[:, :5]
     assert torch.equal(found[:, : min(5, num_classes)], order)
     assert (found[:, num_classes:] == -1).all()
+
+
+def test_evaluation_uses_the_statistics_that_were_learned_and_moves_none() -> None:
+    trainer, method = make_trainer(), make_residual("finetune")
+    images = make_set(num_classes=4, per_class=2)
+    method.begin_task(make_task(images), trainer.reader)
+    with torch.no_grad():  # statistics far from those of a batch
+        method.backbone.norm.running_mean += 3 * torch.randn(16)
+    before = {name: one.clone() for name, one in method.state_dict().items()}
+    method.eval()
+    alone = [
+        method.predict(trainer.reader.views(images.images.read(torch.tensor([place]))))
+        for place in range(len(images))
+    ]
+    expected = torch.cat(alone).topk(4, dim=1).indices
+    method.train()
+    assert torch.equal(trainer.evaluate(method, images)[:, :4], expected)
+    assert not method.training
+    changed = [name for name, one in method.state_dict().items() if (one != before[name]).any()]
+    assert changed == []
 
 
 def test_the_reader_mirrors_and_inverts_views() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ from remnant.memory.memory_file import (
     pack,
     unpack,
 )
-from remnant.memory.packing import Packing
+from remnant.memory.packing import Packing, bytes_of
 from remnant.memory.replay import decode_classes
 from remnant.randomness import generator
 
@@ -95,7 +96,7 @@ class Memory:
 
     @property
     def counted_exemplar_bytes(self) -> int | None:
-        """What one exemplar takes of the budget; None where sizes vary."""
+        """What one exemplar takes of the budget, side data included; None where sizes vary."""
         return self._packing.size(self.codec)
 
     def capacity(self, num_classes: int) -> int | None:
@@ -116,25 +117,40 @@ class Memory:
             return self._packing.share(self.codec, self._sizes, num_sharing) // size
 
     def ledger(self) -> dict[str, Any]:
-        """Where the bytes are; only payload, positions and lengths grow with the exemplars."""
+        """Where the bytes are; payload, positions, lengths and side data grow with exemplars."""
         return itemise(self._header(), self.codec, self._classes)
 
     # ----------------------------------------------------------------------------------- changes
 
-    def expect(self, num_seen_classes: int) -> None:
+    def expect(self, num_seen_classes: int, side_bytes: int = 0) -> None:
         """Say how many classes will share the memory once the next ones are added.
 
         Nothing is dropped before it must be: `add_class` cuts the largest by what it needs, so
         that a class of few images costs the others no more than it takes.
 
+        Args:
+            num_seen_classes: Those to come included.
+            side_bytes: Of side data that every candidate of the next classes will bring.
+
         Raises:
             InputError: A share cannot hold one exemplar.
         """
         assert num_seen_classes >= len(self._classes), "the classes stored have been seen"
-        self._packing.require_room(self.codec, num_seen_classes)
+        self.require_room(num_seen_classes, side_bytes)
+        self._packing = replace(self._packing, side_bytes=side_bytes)
         self.num_seen_classes, self._digest = num_seen_classes, None
 
-    def require_room_for(self, images: Iterable[np.ndarray | Tensor], num_classes: int) -> None:
+    def require_room(self, num_classes: int, side_bytes: int = 0) -> None:
+        """Refuse a budget known to be too small for one exemplar of each of `num_classes`.
+
+        Raises:
+            InputError: The message names a budget that works.
+        """
+        replace(self._packing, side_bytes=side_bytes).require_room(self.codec, num_classes)
+
+    def require_room_for(
+        self, images: Iterable[np.ndarray | Tensor], num_classes: int, side_bytes: int = 0
+    ) -> None:
         """Refuse a budget that cannot hold the smallest of these images once per class.
 
         Where sizes vary, only images show whether the budget is too small; a run checks it with a
@@ -143,9 +159,10 @@ class Memory:
         Raises:
             InputError: The message names a budget that works.
         """
+        packing = replace(self._packing, side_bytes=side_bytes)
         exemplars = self._encoded(0, (Candidate(np.asarray(image)) for image in images))
-        size = min(self._packing.counted(self.codec, [exemplar]) for exemplar in exemplars)
-        self._packing.require_room(self.codec, num_classes, size)
+        size = min(packing.counted(self.codec, [exemplar]) for exemplar in exemplars)
+        packing.require_room(self.codec, num_classes, size + side_bytes)
 
     def add_class(self, label: int, name: str, candidates: Iterable[Candidate]) -> int:
         """Store a new class, at the cost of the largest; returns how many exemplars it has.
@@ -153,7 +170,8 @@ class Memory:
         Args:
             label: Not stored yet.
             name: Kept with the class.
-            candidates: Best first; read only as far as they fit.
+            candidates: Best first; read only as far as they fit. Their side data are as long as
+                `expect` was told.
 
         Raises:
             InputError: An image is of another shape, or of some class not even the first fits.
@@ -167,7 +185,8 @@ class Memory:
         num_sharing = max(self.num_seen_classes, len(self._classes) + 1)
         self._packing.require_room(self.codec, num_sharing)
         share = self._packing.share(self.codec, self._sizes, num_sharing)
-        exemplars = self._packing.best(self.codec, name, self._encoded(label, candidates), share)
+        new = self._with_sides(name, self._encoded(label, candidates), self._packing.side_bytes)
+        exemplars = self._packing.best(self.codec, name, new, share)
         if not exemplars:
             raise InputError(f"class {name!r} must have at least one image; it has none.")
         self._put(label, StoredClass(name, exemplars), num_sharing)
@@ -190,6 +209,7 @@ class Memory:
         stored = self._stored(label)
         old = stored.exemplars
         new = self._encoded(label, candidates, first_rank=len(old))
+        new = self._with_sides(stored.name, new, stored.side_bytes)
         with self._sizes.changed(label, None):
             share = self._packing.share(self.codec, self._sizes, self.num_seen_classes)
         merged = self._packing.best(self.codec, stored.name, take_turns(old, new), share)
@@ -203,7 +223,8 @@ class Memory:
             InputError: The budget cannot hold one exemplar of each class; nothing is changed.
         """
         config = MemoryConfig.parse(self.config.model_dump() | {"budget": budget})
-        packing = Packing(parse_budget(budget, self.codec.image_bytes), config.count_overhead)
+        budget_of = parse_budget(budget, self.codec.image_bytes)
+        packing = Packing(budget_of, config.count_overhead, self._packing.side_bytes)
         packing.require_room(self.codec, self.num_seen_classes)
         cut = packing.trim(self.codec, self._classes, self._sizes)
         self.config, self.budget, self._packing = config, packing.budget, packing
@@ -254,9 +275,12 @@ class Memory:
         return self._stored(label).exemplars
 
     def exemplar_bytes(self, label: int) -> list[int]:
-        """Bytes of each exemplar of a class, best first, with positions and length."""
-        extra = self.codec.length_bytes
-        return [len(one.payload) + len(one.positions) + extra for one in self.exemplars(label)]
+        """Bytes of each exemplar of a class, best first, with all that is stored beside it."""
+        return [bytes_of(self.codec, one) for one in self.exemplars(label)]
+
+    def sides(self) -> list[bytes]:
+        """The side data of all exemplars, in the order of `images`."""
+        return [one.side for label in self.labels for one in self.exemplars(label)]
 
     def images(self, fill: Sequence[int] | None = None) -> ImageSet | None:
         """Everything decoded, class by class, best first; None when the memory is empty.
@@ -305,6 +329,8 @@ class Memory:
             raise InputError(
                 f"{source} does not hold a usable memory: {overflow}. Restore it from a copy."
             )
+        side_bytes = max((stored.side_bytes for stored in classes.values()), default=0)
+        memory._packing = replace(memory._packing, side_bytes=side_bytes)
         return memory
 
     def load_arrays(self, arrays: Arrays, metadata: Any, source: str) -> None:
@@ -378,6 +404,17 @@ class Memory:
             rng = generator(self.seed, "patches", label, rank)
             exemplar = self.codec.encode(candidate, rng)
             self.codec.check(exemplar)
+            yield replace(exemplar, side=candidate.side) if candidate.side else exemplar
+
+    def _with_sides(
+        self, name: str, exemplars: Iterable[Exemplar], side_bytes: int
+    ) -> Iterator[Exemplar]:
+        for exemplar in exemplars:
+            if len(exemplar.side) != side_bytes:
+                raise InputError(
+                    f"exemplars of class {name!r} must have {side_bytes:,} bytes of side data, as "
+                    f"long as those of one class are; got {len(exemplar.side):,}."
+                )
             yield exemplar
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -29,6 +29,11 @@ class StoredClass:
 
     name: str
     exemplars: tuple[Exemplar, ...]  # best first
+
+    @property
+    def side_bytes(self) -> int:
+        """Of side data beside each exemplar, the same for all of the class."""
+        return len(self.exemplars[0].side) if self.exemplars else 0
 
 
 class ArchiveHeader(Settings):
@@ -73,6 +78,9 @@ def pack(
         arrays["lengths"] = np.array(lengths, dtype=_LENGTH_TYPES[codec.length_bytes])
     if codec.tables:
         arrays["tables"] = np.frombuffer(codec.tables, dtype=np.uint8)
+    if any(exemplar.side for exemplar in exemplars):
+        arrays["side"] = _join([exemplar.side for exemplar in exemplars])
+        arrays["side_bytes"] = np.array([stored.side_bytes for stored in kept], dtype=np.int64)
     return arrays, header.model_dump(mode="json")
 
 
@@ -83,11 +91,13 @@ def itemise(
     exemplars = [exemplar for stored in classes.values() for exemplar in stored.exemplars]
     names = len(json.dumps(header.names))
     metadata = len(json.dumps(header.model_dump(mode="json"), sort_keys=True))
-    class_table = 2 * 8 * len(classes)  # a label and a count each
+    side = sum(len(exemplar.side) for exemplar in exemplars)
+    class_table = 8 * len(classes) * (3 if side else 2)  # a label, a count, a size of side data
     return {
         "payload": sum(len(exemplar.payload) for exemplar in exemplars),
         "positions": sum(len(exemplar.positions) for exemplar in exemplars),
         "lengths": codec.length_bytes * len(exemplars),
+        **({"side": side} if side else {}),
         "labels": 0,  # exemplars are grouped by class
         "fixed": {
             "names": names,
@@ -114,7 +124,7 @@ def unpack(
         header = ArchiveHeader.parse(metadata)
         codec = build_codec(header.config.codec, header.image_shape)
         labels, counts = _read_table(arrays, header, codec)
-        exemplars = _cut(arrays, codec, sum(counts))
+        exemplars = _with_sides(arrays, counts, _cut(arrays, codec, sum(counts)))
         ends = list(accumulate(counts))
         classes = {
             label: StoredClass(name, tuple(exemplars[end - count : end]))
@@ -139,6 +149,8 @@ def _read_table(arrays: Arrays, header: ArchiveHeader, codec: Codec) -> tuple[li
         expected["lengths"] = _LENGTH_TYPES[codec.length_bytes]
     if codec.tables:
         expected["tables"] = np.dtype(np.uint8)
+    if "side" in arrays:
+        expected["side"], expected["side_bytes"] = np.dtype(np.uint8), np.dtype(np.int64)
     _require(set(arrays) == set(expected), f"it must have the arrays {', '.join(sorted(expected))}")
     for name, dtype in expected.items():
         is_right = arrays[name].dtype == dtype and arrays[name].ndim == 1
@@ -171,6 +183,23 @@ def _cut(arrays: Arrays, codec: Codec, num_exemplars: int) -> list[Exemplar]:
     return [
         Exemplar(payload[end - size : end], positions[index * step : (index + 1) * step])
         for index, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True))
+    ]
+
+
+def _with_sides(arrays: Arrays, counts: list[int], exemplars: list[Exemplar]) -> list[Exemplar]:
+    """The exemplars with their side data, if the memory has any."""
+    if "side" not in arrays:
+        return exemplars
+    of_classes = arrays["side_bytes"].tolist()
+    _require(len(of_classes) == len(counts), "every class must say how long its side data are")
+    _require(min(of_classes, default=0) >= 0, "sizes of side data must not be negative")
+    total = sum(size * count for size, count in zip(of_classes, counts, strict=True))
+    _require(0 < total == arrays["side"].size, f"the side data must have {total:,} bytes")
+    side = arrays["side"].tobytes()
+    sizes = [size for size, count in zip(of_classes, counts, strict=True) for _ in range(count)]
+    return [
+        replace(exemplar, side=side[end - size : end])
+        for exemplar, size, end in zip(exemplars, sizes, accumulate(sizes), strict=True)
     ]
 
 

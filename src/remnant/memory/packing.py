@@ -26,17 +26,18 @@ class Packing:
 
     budget: Budget
     count_overhead: bool
+    side_bytes: int = 0  # that each exemplar of the classes to come will carry
 
     def size(self, codec: Codec) -> int | None:
-        """What one exemplar takes of the budget; None where sizes vary."""
-        return codec.exemplar_bytes if self.count_overhead else codec.payload_bytes
+        """What one exemplar to come takes of the budget; None where sizes vary."""
+        size = codec.exemplar_bytes if self.count_overhead else codec.payload_bytes
+        return None if size is None else size + self.side_bytes
 
     def counted(self, codec: Codec, exemplars: Iterable[Exemplar]) -> int:
-        """What `exemplars` take of the budget."""
+        """What `exemplars` take of the budget; side data always count."""
         if not self.count_overhead:
-            return sum(len(exemplar.payload) for exemplar in exemplars)
-        extra = codec.length_bytes
-        return sum(len(one.payload) + len(one.positions) + extra for one in exemplars)
+            return sum(len(one.payload) + len(one.side) for one in exemplars)
+        return sum(bytes_of(codec, one) for one in exemplars)
 
     def share(self, codec: Codec, sizes: ClassSizes, num_classes: int) -> int:
         """Bytes that each class may take when `num_classes` share the budget, these among them."""
@@ -83,7 +84,7 @@ class Packing:
         Raises:
             InputError: The share cannot hold the first.
         """
-        room, size = share, self.size(codec) or 0
+        room, has_one_size = share, self.size(codec) is not None
         kept: list[Exemplar] = []
         for exemplar in exemplars:
             needed = self.counted(codec, [exemplar])
@@ -96,8 +97,8 @@ class Packing:
                 break
             kept.append(exemplar)
             room -= needed
-            if size > room:
-                break  # no other fits either, so none is read
+            if has_one_size and needed > room:
+                break  # no other of the class fits either, so none is read
         return tuple(kept)
 
     def trim(self, codec: Codec, classes: Classes, sizes: ClassSizes) -> dict[int, StoredClass]:
@@ -112,3 +113,9 @@ class Packing:
             label: StoredClass(one.name, self.best(codec, one.name, one.exemplars, share))
             for label, one in large
         }
+
+
+def bytes_of(codec: Codec, exemplar: Exemplar) -> int:
+    """Everything that an exemplar takes: payload, positions, length and side data."""
+    parts = (exemplar.payload, exemplar.positions, exemplar.side)
+    return sum(map(len, parts)) + codec.length_bytes

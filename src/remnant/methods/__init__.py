@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remnant.methods.a_gem import AGEM
 from remnant.methods.base import (
     METHODS,
     Draws,
@@ -16,36 +17,43 @@ from remnant.methods.base import (
 )
 from remnant.methods.bic import BiC
 from remnant.methods.bimae import BiMAE
+from remnant.methods.dark_replay import DarkReplay
 from remnant.methods.dytox import DyTox
 from remnant.methods.er import ER
 from remnant.methods.ewc import EWC
 from remnant.methods.expandable import Expandable
 from remnant.methods.expandable_pruned import ExpandablePruned
 from remnant.methods.finetune import Finetune
+from remnant.methods.gem import GEM
 from remnant.methods.icarl import ICaRL
 from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
 from remnant.methods.ncm import NCM
 from remnant.methods.partial_exemplars import Completes, SeesParts
 from remnant.methods.podnet import PODNet
+from remnant.methods.prototype_augmentation import PASS
 from remnant.methods.ranpac import RanPAC
 from remnant.methods.simple_expandable import SimpleExpandable
 from remnant.methods.ucir import UCIR
 from remnant.methods.wa import WA
 
 for _method in (
+    AGEM,
     BiC,
     BiMAE,
+    DarkReplay,
     DyTox,
     ER,
     EWC,
     Expandable,
     ExpandablePruned,
     Finetune,
+    GEM,
     ICaRL,
     Joint,
     LwF,
     NCM,
+    PASS,
     PODNet,
     RanPAC,
     SimpleExpandable,

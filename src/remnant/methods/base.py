@@ -183,7 +183,7 @@ class Method(nn.Module, Generic[ConfigT]):
         """
         if self.memory is None:
             return
-        self.memory.expect(task.num_seen_classes)
+        self.memory.expect(task.num_seen_classes, self.side_bytes(task.num_seen_classes))
         for label, name in zip(task.new_labels, task.class_names, strict=True):
             self.memory.add_class(label, name, self.candidates(task, label, reader))
         for label in task.known_labels:
@@ -198,9 +198,23 @@ class Method(nn.Module, Generic[ConfigT]):
         assert self.memory is not None, "only a method with a memory ranks exemplars"
         images, room = task.train.of_class(label), self.memory.room(label)
         count = len(images) if room is None else min(room, len(images))
-        ranks = self.rank_exemplars(images, label, count, reader)
-        for batch in reader.images(images.select(ranks)):
-            yield from map(Candidate, batch.numpy())
+        chosen = images.select(self.rank_exemplars(images, label, count, reader))
+        sides = iter(self.side_data(chosen, reader))
+        for batch in reader.images(chosen):
+            yield from (Candidate(image, side=next(sides)) for image in batch.numpy())
+
+    @classmethod
+    def side_bytes(cls, num_seen_classes: int) -> int:
+        """Bytes that are stored beside each exemplar of a task, by the classes seen with it."""
+        return 0
+
+    def side_data(self, images: ImageSet, reader: Reader) -> list[bytes]:
+        """What is stored beside each of these images, `side_bytes` each; by default nothing.
+
+        The memory counts it, thins it with its exemplars and saves it; `Memory.sides` gives it
+        back in the order of the replay set.
+        """
+        return [b""] * len(images)
 
     def rank_exemplars(self, images: ImageSet, label: int, count: int, reader: Reader) -> Tensor:
         """Positions of the `count` images of one class worth keeping, best first."""

@@ -2,6 +2,9 @@
 
 [wa] Zhao et al., CVPR 2020 (weight alignment).
 
+Departs from PyCIL: new rows and biases are drawn as `nn.Linear` draws them, uniform up to
+1/sqrt(D), which gives rows a length of about 0.58. PyCIL draws rows of length 1, biases of 0.
+
 Axes: B images, D width, K classes seen so far.
 """
 

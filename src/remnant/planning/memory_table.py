@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from remnant.images import Shape
 from remnant.memory.budget import MemoryConfig
@@ -14,6 +14,7 @@ def plan_memory(
     image_shape: Shape,
     num_classes_after_each_task: Sequence[int],
     available_per_class: int | None = None,
+    side_bytes: Callable[[int], int] = lambda _: 0,
 ) -> list[dict[str, int | None]]:
     """What the memory will hold after each task, without data, when all classes are equal.
 
@@ -22,15 +23,17 @@ def plan_memory(
         image_shape: Height, width and channels.
         num_classes_after_each_task: That share the memory then.
         available_per_class: Images of a class, where they limit what is stored.
+        side_bytes: Of side data beside each exemplar, by the classes seen; that of the newest is
+            taken for all.
 
     Raises:
         InputError: After some task the budget cannot hold one exemplar per class.
     """
     memory = Memory(config, image_shape, seed=0, num_classes=max(num_classes_after_each_task))
-    size = memory.counted_exemplar_bytes
     rows: list[dict[str, int | None]] = []
     for num_classes in num_classes_after_each_task:
-        memory.expect(num_classes)
+        memory.expect(num_classes, side_bytes(num_classes))
+        size = memory.counted_exemplar_bytes
         count = memory.capacity(num_classes)
         if count is not None and available_per_class is not None:
             count = min(count, available_per_class)

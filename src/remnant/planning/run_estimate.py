@@ -10,7 +10,7 @@ import torch
 from remnant.config import RunConfig
 from remnant.data import DatasetFacts, describe_dataset
 from remnant.data.stream import resolve_tasks
-from remnant.methods import Method, build_method
+from remnant.methods import METHODS, Method, build_method
 from remnant.planning.flops import predict_flops, train_flops
 from remnant.planning.memory_table import plan_memory
 from remnant.planning.rehearsal import rehearse
@@ -118,4 +118,5 @@ def _memory_plan(
     if config.memory is None:
         return []
     seen = [sum(sizes[: index + 1]) for index in range(len(sizes))]
-    return plan_memory(config.memory, shape, seen, per_class or None)
+    side_bytes = METHODS[config.method.name].side_bytes
+    return plan_memory(config.memory, shape, seen, per_class or None, side_bytes)

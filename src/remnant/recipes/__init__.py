@@ -12,8 +12,10 @@ from pathlib import Path
 from remnant.config import RunConfig, load_config
 from remnant.errors import InputError, nearest
 from remnant.recipes import (
+    a_gem_presets,
     bic_presets,
     bimae_presets,
+    dark_replay_presets,
     dytox_presets,
     er_presets,
     ewc_presets,
@@ -21,10 +23,12 @@ from remnant.recipes import (
     expandable_pruned_presets,
     finetune_presets,
     frozen_presets,
+    gem_presets,
     icarl_presets,
     joint_presets,
     lwf_presets,
     podnet_presets,
+    prototype_augmentation_presets,
     simple_expandable_presets,
     ucir_presets,
     wa_presets,
@@ -45,8 +49,12 @@ PRESETS: Registry[Preset] = Registry(
     [
         finetune_presets.PRESET,
         er_presets.PRESET,
+        dark_replay_presets.PRESET,
+        gem_presets.PRESET,
+        a_gem_presets.PRESET,
         lwf_presets.PRESET,
         ewc_presets.PRESET,
+        prototype_augmentation_presets.PRESET,
         icarl_presets.PRESET,
         wa_presets.PRESET,
         ucir_presets.PRESET,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from remnant.errors import InputError, nearest
 from remnant.memory import CodecConfig
@@ -45,6 +45,7 @@ class Setup:
     rand_augment: bool = False
     budget: str | None = None  # None: that of the protocol
     codec: CodecConfig | None = None  # None: raw
+    selection: Literal["herding", "random"] = "herding"  # of exemplars
     count_overhead: bool = True
 
 
@@ -126,6 +127,12 @@ def sgd(epochs: int, batch_size: int, **optimizer: Any) -> Schedule:
         batch_size=batch_size,
         optimizer=OptimizerConfig.parse({"name": "sgd", "lr": 0.1} | falls | optimizer),
     )
+
+
+def with_replay(schedule: Schedule, new_share: float) -> Schedule:
+    """The schedule with so much of every batch new; an epoch has as many images as are new."""
+    shares = {"sampling": "share", "new_share": (new_share, new_share), "steps_from": "new"}
+    return schedule.model_copy(update=shares)
 
 
 def pycil(

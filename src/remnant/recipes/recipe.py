@@ -43,6 +43,7 @@ class Recipe:
         memory = MemoryConfig(
             budget=setup.budget or protocol.budget,
             codec=setup.codec or RawConfig(),
+            selection=setup.selection,
             count_overhead=setup.count_overhead,
         )
         return RunConfig(

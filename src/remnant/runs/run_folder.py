@@ -229,7 +229,7 @@ class RunFolder:
         counted = {
             name: size
             for name, size in memory.ledger.items()
-            if not isinstance(size, dict) and (name == "payload" or not pixels_only)
+            if not isinstance(size, dict) and (name in ("payload", "side") or not pixels_only)
         }
         return dict(sorted(counted.items(), key=lambda entry: -entry[1]))
 

@@ -183,7 +183,9 @@ class TaskLoop:
         self._method.eval()  # what has grown, too
         if self._method.memory is not None:
             some = task.train.images.read(torch.arange(min(_TRIED, len(task.train))))
-            self._method.memory.require_room_for(some, task.num_seen_classes)
+            num_seen = task.num_seen_classes
+            side_bytes = self._method.side_bytes(num_seen)
+            self._method.memory.require_room_for(some, num_seen, side_bytes)
         self._trainer.processes.prepare(self._method)
 
     def _check_agreement(self) -> None:

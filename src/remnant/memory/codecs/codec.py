@@ -38,20 +38,25 @@ class Candidate:
     """An image that may be stored, and what the method that offers it knows of it.
 
     Codecs that have no use for a box or a saliency map ignore them; those that have one must do
-    without where a method gives none.
+    without where a method gives none. Side data are stored as they are, whatever the codec.
     """
 
     image: np.ndarray  # uint8 [H, W, C]
     box: tuple[int, int, int, int] | None = None  # top, left, height and width of what matters
     saliency: np.ndarray | None = None  # float [H, W], higher where it matters more
+    side: bytes = b""  # to be kept with the image, such as its scores; the memory counts them
 
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """One stored image; `positions` says which of its patches are known, where not all are."""
+    """One stored image; `positions` says which of its patches are known, where not all are.
+
+    A codec makes payload and positions. The memory adds the side data of the candidate.
+    """
 
     payload: bytes
     positions: bytes = b""
+    side: bytes = b""
 
 
 class Codec(ABC):
