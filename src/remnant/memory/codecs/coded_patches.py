@@ -65,21 +65,19 @@ class CodedPatchCodec(PartialCodec[CodedPatchesConfig]):
         return Exemplar(self.coder.encode(self.mosaic.lay(stored)), positions)
 
     def find_known(self, positions: bytes) -> np.ndarray:
+        return self.find_many_known([positions])[0]
+
+    def find_many_known(self, positions: Sequence[bytes]) -> np.ndarray:
         if self.config.positions == "bitmap":
-            return self.patches.from_bitmap(positions)
-        return choose_patches(int.from_bytes(positions), self.patches.num_patches, self.num_visible)
+            return np.atleast_2d(self.patches.from_bitmap(*positions))
+        seeds = np.frombuffer(b"".join(positions), dtype=f">u{_SEED_BYTES}")
+        return choose_patches(seeds, self.patches.num_patches, self.num_visible)
 
     def decode_patches(self, payload: bytes) -> np.ndarray:
         return self.mosaic.take_apart(self.coder.decode(payload))
 
-    def decode_many(
-        self, exemplars: Sequence[Exemplar]
-    ) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        pictures = self.coder.decode_many([exemplar.payload for exemplar in exemplars])
-        return [
-            self.put_back(self.mosaic.take_apart(picture), exemplar.positions)
-            for exemplar, picture in zip(exemplars, pictures, strict=True)
-        ]
+    def decode_many_patches(self, payloads: Sequence[bytes]) -> np.ndarray:
+        return self.mosaic.take_apart(np.stack(self.coder.decode_many(payloads)))
 
     def check(self, exemplar: Exemplar) -> None:
         super().check(exemplar)
@@ -108,21 +106,21 @@ class Mosaic:
         cells = np.concatenate([patches, patches[-1:].repeat(num_spare, axis=0)])
         return join(cells, (self.rows, self.columns))
 
-    def take_apart(self, picture: np.ndarray) -> np.ndarray:
-        """A picture [R*P, S*P, C] as its patches [V, P, P, C]."""
-        return cut(picture, (self.rows, self.columns))[: self.num_patches]
+    def take_apart(self, pictures: np.ndarray) -> np.ndarray:
+        """Pictures [..., R*P, S*P, C] as their patches [..., V, P, P, C]."""
+        cells = cut(pictures, (self.rows, self.columns))
+        return cells[..., : self.num_patches, :, :, :]
 
 
-def choose_patches(seed: int, num_patches: int, count: int) -> np.ndarray:
-    """The `count` patches, bool [F], that a seed of 16 bits stands for.
+def choose_patches(seeds: np.ndarray, num_patches: int, count: int) -> np.ndarray:
+    """The `count` patches, bool [..., F], that each of the seeds [...] of 16 bits stands for.
 
     They are the patches f with the smallest splitmix64(seed * 2^32 + f), a hash of 64-bit integers
-    that is the same everywhere; files depend on it, so it must never change.
+    that is the same everywhere; files depend on it, so it must never change. No two are equal.
     """
-    keys = _splitmix64(np.uint64(seed * _SEED_STRIDE) + np.arange(num_patches, dtype=np.uint64))
-    is_known = np.zeros(num_patches, dtype=bool)
-    is_known[np.argsort(keys, kind="stable")[:count]] = True
-    return is_known
+    firsts = np.asarray(seeds).astype(np.uint64)[..., None] * np.uint64(_SEED_STRIDE)
+    keys = _splitmix64(firsts + np.arange(num_patches, dtype=np.uint64))
+    return keys <= np.partition(keys, count - 1, axis=-1)[..., count - 1 : count]
 
 
 def _splitmix64(numbers: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ Axes: H x W x C pixels, GH x GW patches of side P, F = GH * GW patches, V of the
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -34,18 +35,19 @@ class PatchesConfig(MaskConfig):
 ConfigT = TypeVar("ConfigT", bound=MaskConfig)
 
 
-def cut(image: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    """Pixels of an image [H, W, C] as its patches [F, P, P, C], row by row; `join` undoes it."""
-    (height, width, channels), (rows, columns) = image.shape, grid
-    blocks = image.reshape(rows, height // rows, columns, width // columns, channels).swapaxes(1, 2)
-    return blocks.reshape(rows * columns, *blocks.shape[2:])
+def cut(images: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """Pixels [..., H, W, C] as patches [..., F, P, P, C], row by row; `join` undoes it."""
+    (*many, height, width, channels), (rows, columns) = images.shape, grid
+    down, across = height // rows, width // columns
+    blocks = images.reshape(*many, rows, down, columns, across, channels).swapaxes(-4, -3)
+    return blocks.reshape(*many, rows * columns, down, across, channels)
 
 
 def join(patches: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    """Patches [F, P, P, C], row by row, as the pixels of an image [H, W, C]; `cut` undoes it."""
-    (rows, columns), (_, height, width, channels) = grid, patches.shape
-    blocks = patches.reshape(rows, columns, height, width, channels).swapaxes(1, 2)
-    return blocks.reshape(rows * height, columns * width, channels)
+    """Patches [..., F, P, P, C], row by row, as pixels [..., H, W, C]; `cut` undoes it."""
+    (rows, columns), (*many, _, down, across, channels) = grid, patches.shape
+    blocks = patches.reshape(*many, rows, columns, down, across, channels).swapaxes(-4, -3)
+    return blocks.reshape(*many, rows * down, columns * across, channels)
 
 
 class PatchGrid:
@@ -75,9 +77,12 @@ class PatchGrid:
             )
 
     def place(self, stored: np.ndarray, is_known: np.ndarray) -> np.ndarray:
-        """The image [H, W, C] with the patches `stored` [V, P, P, C] where known, 0 elsewhere."""
-        patches = np.zeros((self.num_patches, *stored.shape[1:]), dtype=np.uint8)
-        patches[is_known] = stored
+        """Images [..., H, W, C] with the patches `stored` [..., V, P, P, C] where `is_known`.
+
+        Known are V patches of each, bool [..., F]; the others are 0.
+        """
+        patches = np.zeros((*is_known.shape, *stored.shape[-3:]), dtype=np.uint8)
+        patches[is_known] = stored.reshape(-1, *stored.shape[-3:])
         return join(patches, self.cells)
 
     def draw(self, generator: torch.Generator) -> np.ndarray:
@@ -96,10 +101,11 @@ class PatchGrid:
         """Known patches, bool [F], as F bits in reading order, low bit first."""
         return np.packbits(is_known, bitorder="little").tobytes()
 
-    def from_bitmap(self, bitmap: bytes) -> np.ndarray:
-        """The inverse of `to_bitmap`."""
-        bits = np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8), bitorder="little")
-        return bits[: self.num_patches].astype(bool)
+    def from_bitmap(self, *bitmaps: bytes) -> np.ndarray:
+        """The inverse of `to_bitmap`: of one bitmap, bool [F]; of N, [N, F]."""
+        rows = np.frombuffer(b"".join(bitmaps), dtype=np.uint8).reshape(len(bitmaps), -1)
+        bits = np.unpackbits(rows, axis=1, count=self.num_patches, bitorder="little").astype(bool)
+        return bits if len(bitmaps) > 1 else bits[0]
 
     def check_bitmap(self, bitmap: bytes) -> None:
         """Refuse a bitmap that `to_bitmap` cannot have made of V patches.
@@ -139,13 +145,28 @@ class PartialCodec(Codec, Generic[ConfigT]):
             InputError: No patches can have given these bytes.
         """
 
-    def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, np.ndarray | None]:
-        return self.put_back(self.decode_patches(exemplar.payload), exemplar.positions)
+    def find_many_known(self, positions: Sequence[bytes]) -> np.ndarray:
+        """What `find_known` gives for each, [N, F]; override it where many are faster."""
+        return np.stack([self.find_known(one) for one in positions])
 
-    def put_back(self, stored: np.ndarray, positions: bytes) -> tuple[np.ndarray, np.ndarray]:
-        """The image with its stored patches [V, P, P, C], and its known patches [GH, GW]."""
-        is_known = self.find_known(positions)
-        return self.patches.place(stored, is_known), is_known.reshape(self.patches.cells)
+    def decode_many_patches(self, payloads: Sequence[bytes]) -> np.ndarray:
+        """What `decode_patches` gives for each, [N, V, P, P, C]; likewise."""
+        return np.stack([self.decode_patches(payload) for payload in payloads])
+
+    def decode(self, exemplar: Exemplar) -> tuple[np.ndarray, np.ndarray | None]:
+        is_known = self.find_known(exemplar.positions)
+        image = self.patches.place(self.decode_patches(exemplar.payload), is_known)
+        return image, is_known.reshape(self.patches.cells)
+
+    def decode_many(
+        self, exemplars: Sequence[Exemplar]
+    ) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        if not exemplars:
+            return []
+        is_known = self.find_many_known([exemplar.positions for exemplar in exemplars])
+        stored = self.decode_many_patches([exemplar.payload for exemplar in exemplars])
+        images = self.patches.place(stored, is_known)
+        return list(zip(images, is_known.reshape(-1, *self.patches.cells), strict=True))
 
     def known_patches(self, exemplar: Exemplar) -> np.ndarray:
         return self.find_known(exemplar.positions).reshape(self.patches.cells)
@@ -172,6 +193,9 @@ class PatchCodec(PartialCodec[PatchesConfig]):
 
     def find_known(self, positions: bytes) -> np.ndarray:
         return self.patches.from_bitmap(positions)
+
+    def find_many_known(self, positions: Sequence[bytes]) -> np.ndarray:
+        return np.atleast_2d(self.patches.from_bitmap(*positions))
 
     def decode_patches(self, payload: bytes) -> np.ndarray:
         side = self.patches.side

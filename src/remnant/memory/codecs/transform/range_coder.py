@@ -13,25 +13,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise, repeat
 from math import exp
+from typing import NamedTuple
 
 import numpy as np
 
 LEVELS_PER_OCTAVE = 8
 MAX_NUMBER = (1 << 15) - 1  # of an escape; no coefficient of an 8-bit picture is larger
 
-_BITS = 15
-_TOTAL = 1 << _BITS  # of the frequencies of a table
-_LARGEST = 20  # magnitude with a symbol of its own
-_ESCAPE = 2 * _LARGEST + 1
-_NUM_SYMBOLS = _ESCAPE + 1
-_LOWEST, _HIGHEST = -36, 16  # levels; beyond the highest the low bits are sent as they are
+BITS = 15
+TOTAL = 1 << BITS  # of the frequencies of a table
+LARGEST = 20  # magnitude with a symbol of its own
+ESCAPE = 2 * LARGEST + 1
+_NUM_SYMBOLS = ESCAPE + 1
+LOWEST, _HIGHEST = -36, 16  # levels; beyond the highest the low bits are sent as they are
 _TABLE_STEP = 2  # levels per table
-_NUM_TABLES = (_HIGHEST - _LOWEST) // _TABLE_STEP + 1
+_NUM_TABLES = (_HIGHEST - LOWEST) // _TABLE_STEP + 1
 _MAX_SHIFT = 10
-_ESCAPE_BITS = 16
+ESCAPE_BITS = 16
 _ZERO_WIDTH = 0.6  # half of the interval that a quantiser with a dead zone sends to 0
 _SPREAD = 0.03  # share of an octave less, and of an octave more: levels are estimates
-_FULL, _RENEW = 1 << 32, 1 << 24  # range of a new stream; below the second a byte is read
+FULL, RENEW = 1 << 32, 1 << 24  # range of a new stream; below the second a byte is read
 
 
 def _tail(magnitude: int, scale: float) -> float:
@@ -42,29 +43,42 @@ def _tail(magnitude: int, scale: float) -> float:
 
 def _frequencies(scale: float) -> list[int]:
     """Of the symbols -20 to 20 and the escape; each at least 1, what is left over goes to 0."""
-    tails = [_tail(magnitude, scale) for magnitude in range(1, _LARGEST + 2)]
+    tails = [_tail(magnitude, scale) for magnitude in range(1, LARGEST + 2)]
     shares = [(near - far) / 2 for near, far in pairwise(tails)]
     shares = [*reversed(shares), 0, *shares, tails[-1]]
-    counts = [1 + int(share * (_TOTAL - _NUM_SYMBOLS)) for share in shares]
-    counts[_LARGEST] += _TOTAL - sum(counts)
+    counts = [1 + int(share * (TOTAL - _NUM_SYMBOLS)) for share in shares]
+    counts[LARGEST] += TOTAL - sum(counts)
     return counts
 
 
 def _table_scale(table: int) -> float:
-    return 2 ** ((_LOWEST + table * _TABLE_STEP) / LEVELS_PER_OCTAVE)
+    return 2 ** ((LOWEST + table * _TABLE_STEP) / LEVELS_PER_OCTAVE)
 
 
 _FREQUENCY = np.array([_frequencies(_table_scale(i)) for i in range(_NUM_TABLES)])
 _START = _FREQUENCY.cumsum(axis=1) - _FREQUENCY
 _SYMBOL = np.stack([np.repeat(np.arange(_NUM_SYMBOLS, dtype=np.uint8), row) for row in _FREQUENCY])
 # By level, from the lowest on: which table, after how many bits were taken off.
-_ALL_LEVELS = np.arange(_LOWEST, _HIGHEST + _MAX_SHIFT * LEVELS_PER_OCTAVE + 1)
+_ALL_LEVELS = np.arange(LOWEST, _HIGHEST + _MAX_SHIFT * LEVELS_PER_OCTAVE + 1)
 _SHIFT_AT = np.maximum(-((_HIGHEST - _ALL_LEVELS) // LEVELS_PER_OCTAVE), 0)
-_TABLE_AT = (_ALL_LEVELS - _SHIFT_AT * LEVELS_PER_OCTAVE - _LOWEST + 1) // _TABLE_STEP
+_TABLE_AT = (_ALL_LEVELS - _SHIFT_AT * LEVELS_PER_OCTAVE - LOWEST + 1) // _TABLE_STEP
 _FLAT_FREQUENCY, _FLAT_START, _FLAT_SYMBOL = _FREQUENCY.ravel(), _START.ravel(), _SYMBOL.ravel()
 # The same for one stream at a time, where Python's own containers are faster.
 _SYMBOL_BYTES = [row.tobytes() for row in _SYMBOL]
 _SHARES = np.stack([_START, _FREQUENCY], axis=-1).tolist()
+
+
+class ReadingTables(NamedTuple):
+    """What a reader looks up, for the compiled loop."""
+
+    start: np.ndarray  # int64 [tables, symbols]
+    share: np.ndarray  # int64 [tables, symbols]
+    symbol: np.ndarray  # uint8 [tables, TOTAL]
+    table: np.ndarray  # int64, by level from the lowest on
+    shift: np.ndarray  # int64, likewise
+
+
+READING = ReadingTables(_START, _FREQUENCY, _SYMBOL, _TABLE_AT, _SHIFT_AT)
 
 
 def mean_magnitude(level: int) -> float:
@@ -75,7 +89,7 @@ def mean_magnitude(level: int) -> float:
 
 def _split(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Table and number of bits sent as they are, for numbers of these levels."""
-    places = levels - _LOWEST
+    places = levels - LOWEST
     return _TABLE_AT.take(places, mode="clip"), _SHIFT_AT.take(places, mode="clip")
 
 
@@ -112,18 +126,18 @@ class Writer(Stream):
     ) -> None:
         tables, shifts = _split(levels)
         high = numbers >> shifts
-        is_escape = np.abs(high) > _LARGEST
-        symbols = np.where(is_escape, _ESCAPE, high + _LARGEST)
+        is_escape = np.abs(high) > LARGEST
+        symbols = np.where(is_escape, ESCAPE, high + LARGEST)
         starts, shares = _START[tables, symbols].tolist(), _FREQUENCY[tables, symbols].tolist()
         last = 0
         for index in np.flatnonzero(is_escape | (shifts > 0)).tolist():
-            part.extend(zip(starts[last : index + 1], shares[last : index + 1], repeat(_BITS)))
+            part.extend(zip(starts[last : index + 1], shares[last : index + 1], repeat(BITS)))
             if is_escape[index]:
-                part.append((int(high[index]) + MAX_NUMBER + 1, 1, _ESCAPE_BITS))
+                part.append((int(high[index]) + MAX_NUMBER + 1, 1, ESCAPE_BITS))
             shift = int(shifts[index])
             part.append((int(numbers[index]) & (1 << shift) - 1, 1, shift))
             last = index + 1
-        part.extend(zip(starts[last:], shares[last:], repeat(_BITS)))
+        part.extend(zip(starts[last:], shares[last:], repeat(BITS)))
 
     def streams(self) -> list[bytes]:
         """The bytes of each stream, without zeros at the end: a reader finds zeros there."""
@@ -132,11 +146,11 @@ class Writer(Stream):
 
 def _join(parts: Sequence[tuple[int, int, int]]) -> bytes:
     """Narrow a range by each part in turn; any number in what is left stands for them all."""
-    low, width, num_bytes = 0, _FULL - 1, 4
+    low, width, num_bytes = 0, FULL - 1, 4
     for start, share, bits in parts:
         unit = width >> bits
         low, width = low + unit * start, unit * share
-        while width < _RENEW:
+        while width < RENEW:
             low, width, num_bytes = low << 8, width << 8, num_bytes + 1
     free = width.bit_length() - 1  # so many low bits may be chosen freely: as zeros, rounded up
     low = -(-low >> free) << free
@@ -156,7 +170,7 @@ class BatchReader(Stream):
         lengths = np.array([len(part) for part in parts], dtype=np.int64)
         self._ends = np.cumsum(lengths + 1) - 1  # where a zero stands
         self._next = self._ends - lengths
-        self._width = np.full(len(parts), _FULL - 1, dtype=np.int64)
+        self._width = np.full(len(parts), FULL - 1, dtype=np.int64)
         self._code = np.zeros(len(parts), dtype=np.int64)
         for _ in range(4):
             self._shift_in(np.ones(len(parts), dtype=np.int64))
@@ -170,9 +184,9 @@ class BatchReader(Stream):
         for row in range(run):
             wanted = tables[row::run]
             high = self._symbols(wanted.ravel())
-            is_escape = high > _LARGEST
+            is_escape = high > LARGEST
             if is_escape.any():
-                escaped = self._raw(is_escape * _ESCAPE_BITS) - (MAX_NUMBER + 1)
+                escaped = self._raw(is_escape * ESCAPE_BITS) - (MAX_NUMBER + 1)
                 high = np.where(is_escape, escaped, high)
             if has_shifts:
                 bits = shifts[row::run].ravel()
@@ -182,12 +196,12 @@ class BatchReader(Stream):
 
     def _symbols(self, tables: np.ndarray) -> np.ndarray:
         count = len(tables)
-        code, unit = self._code[:count], self._width[:count] >> _BITS
-        places = np.minimum(_divide(code, unit), _TOTAL - 1)
-        symbols = _FLAT_SYMBOL.take(tables * _TOTAL + places).astype(np.int64)
+        code, unit = self._code[:count], self._width[:count] >> BITS
+        places = np.minimum(_divide(code, unit), TOTAL - 1)
+        symbols = _FLAT_SYMBOL.take(tables * TOTAL + places).astype(np.int64)
         index = tables * _NUM_SYMBOLS + symbols
         self._narrow(code - unit * _FLAT_START.take(index), unit * _FLAT_FREQUENCY.take(index))
-        return symbols - _LARGEST
+        return symbols - LARGEST
 
     def _raw(self, bits: np.ndarray) -> np.ndarray:
         count = len(bits)
@@ -201,7 +215,7 @@ class BatchReader(Stream):
         self._code[:count] = np.minimum(code, width - 1)  # less only in bytes that no encoder wrote
         self._width[:count] = width
         for _ in range(2):
-            is_narrow = (self._width[:count] < _RENEW).astype(np.int64)
+            is_narrow = (self._width[:count] < RENEW).astype(np.int64)
             if not is_narrow.any():
                 return
             self._width[:count] <<= 8 * is_narrow
@@ -244,18 +258,18 @@ class _SingleStream:
         self._bytes = stream
         self._next = 4
         self._code = int.from_bytes(stream[:4].ljust(4, b"\0"))
-        self._width = _FULL - 1
+        self._width = FULL - 1
 
     def read(self, tables: Sequence[int], shifts: Sequence[int]) -> list[int]:
         found = []
         for table, shift in zip(tables, shifts, strict=True):
-            unit = self._width >> _BITS
-            symbol = _SYMBOL_BYTES[table][min(self._code // unit, _TOTAL - 1)]
+            unit = self._width >> BITS
+            symbol = _SYMBOL_BYTES[table][min(self._code // unit, TOTAL - 1)]
             start, share = _SHARES[table][symbol]
             self._narrow(unit * start, unit * share)
-            number = symbol - _LARGEST
-            if symbol == _ESCAPE:
-                number = self._raw(_ESCAPE_BITS) - (MAX_NUMBER + 1)
+            number = symbol - LARGEST
+            if symbol == ESCAPE:
+                number = self._raw(ESCAPE_BITS) - (MAX_NUMBER + 1)
             if shift:
                 number = (number << shift) + self._raw(shift)
             found.append(number)
@@ -269,7 +283,7 @@ class _SingleStream:
 
     def _narrow(self, start: int, width: int) -> None:
         code = min(self._code - start, width - 1)
-        while width < _RENEW:
+        while width < RENEW:
             byte = self._bytes[self._next] if self._next < len(self._bytes) else 0
             code, width, self._next = code << 8 | byte, width << 8, self._next + 1
         self._code, self._width = code, width

@@ -23,10 +23,10 @@ from remnant.memory.codecs.transform.range_coder import LEVELS_PER_OCTAVE, Strea
 
 STREAM_BLOCKS = 64  # at most; more streams decode faster together, each costs about 3 bytes
 
-_WEIGHT_ONE, _MEAN_ONE = 64, 4096
-_RATIO_ONE, _RATIO_END = 256, 256 * 32
-_LARGEST_SEEN = 15  # a magnitude above it says no more
-_NEIGHBOUR_BITS = 4
+_WEIGHT_ONE, MEAN_ONE = 64, 4096
+RATIO_ONE, RATIO_END = 256, 256 * 32
+LARGEST_SEEN = 15  # a magnitude above it says no more
+NEIGHBOUR_BITS = 4
 
 
 @dataclass(frozen=True)
@@ -78,32 +78,33 @@ class Spectrum:
         self.run = -(-self.num_blocks // -(-self.num_blocks // STREAM_BLOCKS))  # blocks per stream
         self.num_streams = -(-self.num_blocks // self.run)
         self.scan = _scan(side, channels)
-        self._is_mosaic = is_mosaic
-        self._levels = np.array(self._find_levels(side, step))
-        self._means = np.array(
-            [round(_MEAN_ONE * mean_magnitude(level)) for level in self._levels.tolist()]
+        self.is_mosaic = is_mosaic
+        self.first_weights = constants.neighbours_mosaic if is_mosaic else constants.neighbours
+        self.levels = np.array(self._find_levels(side, step))
+        self.means = np.array(
+            [round(MEAN_ONE * mean_magnitude(level)) for level in self.levels.tolist()]
         )
-        self._sources = _find_sources(side, channels, constants)
-        self._prior = np.float32(round(constants.prior * _WEIGHT_ONE * constants.own_block))
-        self._wanted = self._find_wanted()
-        self._adjust = np.concatenate([_adjustments(slope) for slope in constants.slope])
-        self._tables = np.arange(len(self.scan)).reshape(-1, 1, 1) % channels * _RATIO_END
+        self.sources = _find_sources(side, channels, constants)
+        self.prior = np.float32(round(constants.prior * _WEIGHT_ONE * constants.own_block))
+        self.wanted = self._find_wanted()
+        self.adjust = np.concatenate([adjustments(slope) for slope in constants.slope])
+        self._tables = np.arange(len(self.scan)).reshape(-1, 1, 1) % channels * RATIO_END
 
     def code(self, stream: Stream, numbers: np.ndarray) -> np.ndarray:
         """Send quantised coefficients, int64 [T, B, N], and return them; or receive them."""
         numbers = numbers.copy()
         sizes = np.zeros(numbers.shape, dtype=np.float32)  # magnitudes, as contexts see them
         changes = self._code_first(stream, numbers[: self.channels])
-        sizes[: self.channels] = np.minimum(np.abs(changes), _LARGEST_SEEN)
+        sizes[: self.channels] = np.minimum(np.abs(changes), LARGEST_SEEN)
         if stream.knows_numbers:
-            sizes[self.channels :] = np.minimum(np.abs(numbers[self.channels :]), _LARGEST_SEEN)
-            levels = self._expect(range(self.channels, len(numbers)), sizes)
+            sizes[self.channels :] = np.minimum(np.abs(numbers[self.channels :]), LARGEST_SEEN)
+            levels = self.expect(range(self.channels, len(numbers)), sizes)
             stream.code(levels, numbers[self.channels :])
             return numbers
         for place in range(self.channels, len(numbers)):
-            levels = self._expect(range(place, place + 1), sizes)
+            levels = self.expect(range(place, place + 1), sizes)
             numbers[place] = stream.code(levels, numbers[place : place + 1])[0]
-            sizes[place] = np.minimum(np.abs(numbers[place]), _LARGEST_SEEN)
+            sizes[place] = np.minimum(np.abs(numbers[place]), LARGEST_SEEN)
         return numbers
 
     # ---------------------------------------------------------------------------------- constants
@@ -117,7 +118,7 @@ class Spectrum:
             size -= known.bend[channel] * sqrt(frequency)
             if row == column == 0:
                 size = known.first[channel] + log2(side / 8)
-                size += known.first_mosaic if self._is_mosaic else 0
+                size += known.first_mosaic if self.is_mosaic else 0
             if self.channels == 1:
                 size -= log2(3) / 2  # grey: a third of the energy of three equal channels
             levels.append(_to_level(size - log2(step)))
@@ -125,33 +126,31 @@ class Spectrum:
 
     def _find_wanted(self) -> np.ndarray:
         """What is expected to be seen at each place around each block, integers [T, B, 1]."""
-        means = np.minimum(self._means, _LARGEST_SEEN * _MEAN_ONE)
-        sums = np.array(
-            [weights.astype(int) @ means[sources] for sources, weights in self._sources]
-        )
+        means = np.minimum(self.means, LARGEST_SEEN * MEAN_ONE)
+        sums = np.array([weights.astype(int) @ means[sources] for sources, weights in self.sources])
         shares = self.constants.own_block + _count_neighbours(self.grid).ravel()
-        return (sums[:, None] * shares // _MEAN_ONE)[..., None] + self._prior.astype(int)
+        return (sums[:, None] * shares // MEAN_ONE)[..., None] + self.prior.astype(int)
 
     # ------------------------------------------------------------------------- higher frequencies
 
-    def _expect(self, places: range, sizes: np.ndarray) -> np.ndarray:
+    def expect(self, places: range, sizes: np.ndarray) -> np.ndarray:
         """Levels [P, B, N] of the coefficients at some places, corrected by their contexts."""
         flat = sizes.reshape(len(sizes), -1)
         seen = np.empty((len(places), flat.shape[1]), dtype=np.float32)
         for index, place in enumerate(places):
-            sources, weights = self._sources[place]
+            sources, weights = self.sources[place]
             np.matmul(weights, flat[sources], out=seen[index])
         found = self._add_neighbours(seen).reshape(len(places), *sizes.shape[1:])
         span = slice(places.start, places.stop)
         # A quotient of floats that hold integers below 2^31: its whole part is exact everywhere.
-        ratio = np.minimum(found / self._wanted[span], (_RATIO_END - 1) / _RATIO_ONE)
-        index = (ratio * _RATIO_ONE).astype(np.int64) + self._tables[span]
-        return self._adjust.take(index) + self._levels[span, None, None]
+        ratio = np.minimum(found / self.wanted[span], (RATIO_END - 1) / RATIO_ONE)
+        index = (ratio * RATIO_ONE).astype(np.int64) + self._tables[span]
+        return self.adjust.take(index) + self.levels[span, None, None]
 
     def _add_neighbours(self, seen: np.ndarray) -> np.ndarray:
         """What was seen [P, B * N] in each block and, with less weight, in the four around it."""
         seen = seen.reshape(len(seen), *self.grid, seen.shape[1] // self.num_blocks)
-        total = self.constants.own_block * seen + self._prior
+        total = self.constants.own_block * seen + self.prior
         total[:, 1:] += seen[:, :-1]
         total[:, :-1] += seen[:, 1:]
         total[:, :, 1:] += seen[:, :, :-1]
@@ -178,15 +177,15 @@ class Spectrum:
     def _expect_first(self, changes: np.ndarray, blocks: np.ndarray) -> np.ndarray:
         """Levels of what the predictions of some blocks lack, from what others lacked before."""
         index = (blocks % self.run)[:, None]
-        known, levels = self.constants, self._levels[: self.channels, None, None]
-        means = self._means[: self.channels, None, None]
+        known, levels = self.constants, self.levels[: self.channels, None, None]
+        means = self.means[: self.channels, None, None]
         # The first block of a stream, which has no prediction, says nothing about the others.
         sizes = np.abs(changes)
         sizes[:, :: self.run] = 0
-        seen = self._sum_before(sizes)[:, blocks] * _MEAN_ONE + known.first_prior * means
+        seen = self._sum_before(sizes)[:, blocks] * MEAN_ONE + known.first_prior * means
         wanted = means * np.maximum(index - 1 + known.first_prior, 1)
-        ratio = np.minimum(seen * _RATIO_ONE // np.maximum(wanted, 1), _RATIO_END - 1)
-        adjusted = levels + _adjustments(known.first_slope).take(ratio)
+        ratio = np.minimum(seen * RATIO_ONE // np.maximum(wanted, 1), RATIO_END - 1)
+        adjusted = levels + adjustments(known.first_slope).take(ratio)
         return np.where(index == 0, levels + LEVELS_PER_OCTAVE, adjusted)
 
     def _predict(self, known: np.ndarray, blocks: np.ndarray) -> np.ndarray:
@@ -196,13 +195,12 @@ class Spectrum:
         mean = self._sum_before(known)[:, blocks] // np.maximum(index, 1)[:, None]
         places = ((1, column > 0), (width, column >= 0), (width + 1, column > 0))
         places = (*places, (width - 1, column < width - 1))
-        constants = self.constants
-        *weights, rest = constants.neighbours_mosaic if self._is_mosaic else constants.neighbours
+        *weights, rest = self.first_weights
         total = rest * mean
         for weight, (back, exists) in zip(weights, places, strict=True):
             is_known = (exists & (back > 0) & (back <= index))[:, None]
             total += weight * np.where(is_known, known[:, np.maximum(blocks - back, 0)], mean)
-        return (total + (1 << _NEIGHBOUR_BITS - 1)) >> _NEIGHBOUR_BITS
+        return (total + (1 << NEIGHBOUR_BITS - 1)) >> NEIGHBOUR_BITS
 
     def _sum_before(self, values: np.ndarray) -> np.ndarray:
         """For each block the sum of `values` [C, B, N] over the blocks before it in its stream."""
@@ -241,9 +239,9 @@ def _to_level(octaves: float) -> int:
 
 
 @lru_cache
-def _adjustments(slope: float) -> np.ndarray:
+def adjustments(slope: float) -> np.ndarray:
     """What a ratio of seen to expected sizes, in 256ths, adds to a level."""
-    ratios = [max(ratio, 1) / _RATIO_ONE for ratio in range(_RATIO_END)]
+    ratios = [max(ratio, 1) / RATIO_ONE for ratio in range(RATIO_END)]
     return np.array([_to_level(slope * log2(ratio)) for ratio in ratios])
 
 

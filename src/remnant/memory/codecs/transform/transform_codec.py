@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal, Self
+from importlib import import_module
+from itertools import accumulate, chain
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from remnant.memory.codecs.picture_codec import (
     unpack_number,
 )
 from remnant.memory.codecs.rates import RateConfig
+from remnant.memory.codecs.transform.decoding_plan import DecodingPlan, plan_decoding
 from remnant.memory.codecs.transform.range_coder import (
     MAX_NUMBER,
     BatchReader,
@@ -45,6 +48,7 @@ _MAX_LENGTH_BITS = 32
 
 # Fixed point: bits below the point of coefficients, of a transform's factors, of a channel.
 _COEFFICIENT_BITS, _FACTOR_BITS, _CHANNEL_BITS, _COLOUR_BITS = 4, 14, 8, 12
+_EXCESS = _COEFFICIENT_BITS + 2 * _FACTOR_BITS - _CHANNEL_BITS  # of a transform over a channel
 
 # Sum, red against blue, green against both: an orthonormal basis, so errors keep their size.
 _COLOURS = np.array([[1, 1, 1], [1, 0, -1], [-1, 2, -1]]) / np.sqrt([[3], [2], [6]])
@@ -73,6 +77,7 @@ class TransformCoder(Coder):
         self._side, self._is_mosaic = side, is_mosaic
         self._grid = (-(-height // side), -(-width // side))
         self._spectra: dict[int, Spectrum] = {}  # by quality
+        self._plans: dict[int, DecodingPlan] = {}  # likewise
 
     @classmethod
     def for_mosaic(cls, shape: Shape, patch_size: int) -> Self:
@@ -91,6 +96,8 @@ class TransformCoder(Coder):
     def decode_many(self, payloads: Sequence[bytes], quality: int) -> list[np.ndarray]:
         spectrum = self._spectrum(quality)
         streams = [self._split(payload, spectrum.num_streams) for payload in payloads]
+        if (loop := find_compiled_loop()) is not None:
+            return list(self._run(loop, streams, quality))
         if len(payloads) == 1 and spectrum.num_streams < _FEW:
             reader = SingleReader(streams[0])
         else:
@@ -108,6 +115,25 @@ class TransformCoder(Coder):
                 self._grid, self._side, self.shape[2], step, is_mosaic=self._is_mosaic
             )
         return self._spectra[quality]
+
+    def _plan(self, quality: int) -> DecodingPlan:
+        if quality not in self._plans:
+            basis, colours = _whole_basis(self._side), _whole_colours(self.shape[2])
+            self._plans[quality] = plan_decoding(
+                self._spectrum(quality), step_of(quality), basis, colours
+            )
+        return self._plans[quality]
+
+    def _run(self, loop: Any, streams: Sequence[Sequence[bytes]], quality: int) -> np.ndarray:
+        """The compiled loop over the streams of N pictures: pixels [N, H, W, C]."""
+        parts = list(chain.from_iterable(streams))
+        data = np.frombuffer(b"".join(parts), dtype=np.uint8)
+        starts = np.array([0, *accumulate(map(len, parts))])
+        pixels = np.empty((len(streams), *self.shape), dtype=np.uint8)
+        bits = _CHANNEL_BITS + (_COLOUR_BITS if self.shape[2] == 3 else 0)
+        limit = _largest_coefficient(self._side)
+        loop.decode_pictures(self._plan(quality), data, starts, pixels, limit, _EXCESS, bits)
+        return pixels
 
     @staticmethod
     def _split(payload: bytes, num_streams: int) -> list[bytes]:
@@ -147,15 +173,14 @@ class TransformCoder(Coder):
         """
         (rows, columns), side = self._grid, self._side
         height, width, channels = self.shape
-        limit = side << 8 + _COEFFICIENT_BITS  # more than pixels can add up to
+        limit = _largest_coefficient(side)
         blocks = np.zeros((side, side, channels, *numbers.shape[1:]))
         scan = np.array(self._spectrum(quality).scan).T
         blocks[*scan] = np.clip(numbers * step_of(quality), -limit, limit)
-        basis = np.rint(_basis(side) * (1 << _FACTOR_BITS))
+        basis = _whole_basis(side)
         planes = np.einsum("ui,uvkbn->ivkbn", basis, blocks, optimize=True)
         planes = np.einsum("vj,ivkbn->ijkbn", basis, planes, optimize=True)
-        excess = _COEFFICIENT_BITS + 2 * _FACTOR_BITS - _CHANNEL_BITS
-        planes = np.floor(planes * 2.0**-excess + 0.5).astype(np.int64)
+        planes = np.floor(planes * 2.0**-_EXCESS + 0.5).astype(np.int64)
         planes = planes.reshape(side, side, channels, rows, columns, -1).transpose(5, 3, 0, 4, 1, 2)
         planes = planes.reshape(-1, rows * side, columns * side, channels)
         return _to_pixels(planes[:, :height, :width])
@@ -193,10 +218,38 @@ def _basis(side: int) -> np.ndarray:
     return waves
 
 
+def _whole_basis(side: int) -> np.ndarray:
+    """The transform in fixed point: floats that hold integers."""
+    return np.rint(_basis(side) * (1 << _FACTOR_BITS))
+
+
+def _whole_colours(channels: int) -> np.ndarray:
+    """From channels to colours, integers in fixed point; one channel is a grey."""
+    if channels == 1:
+        return np.ones((1, 1), dtype=np.int64)
+    return np.rint(_COLOURS * (1 << _COLOUR_BITS)).astype(np.int64)
+
+
+def _largest_coefficient(side: int) -> int:
+    """More than pixels can add up to."""
+    return side << 8 + _COEFFICIENT_BITS
+
+
+@lru_cache
+def find_compiled_loop() -> Any:
+    """The module `compiled_loop` where numba is installed, else None; both give the same pixels.
+
+    It is imported when first needed: numba takes a second to load.
+    """
+    try:
+        return import_module("remnant.memory.codecs.transform.compiled_loop")
+    except ImportError:
+        return None
+
+
 def _to_pixels(planes: np.ndarray) -> np.ndarray:
     """Channels in fixed point, centred at 0, as uint8 colours or greys."""
     bits = _CHANNEL_BITS
     if planes.shape[-1] == 3:
-        colours = np.rint(_COLOURS * (1 << _COLOUR_BITS)).astype(np.int64)
-        planes, bits = planes @ colours, bits + _COLOUR_BITS
+        planes, bits = planes @ _whole_colours(3), bits + _COLOUR_BITS
     return np.clip((planes + (257 << bits - 1)) >> bits, 0, 255).astype(np.uint8)
