@@ -87,6 +87,11 @@ SETTINGS: dict[str, list[str]] = {
         *("average_over: stream", AT_224_PX, "budget: 2000images"),
         "first: 60 epochs of 128, sgd 2, decay 1e-05, x0.2 at 20 30 40 50",
     ],
+    # Released: https://github.com/sntc129/MECIL
+    "cifar100-mecil-10": [
+        *("average_over: stream", "budget: 2000images", "codec: downscaled", "order: icarl"),
+        "first: 70 epochs of 128, sgd 2, decay 2e-05, x0.2 at 49 63",
+    ],
     # Released: https://github.com/hshustc/CVPR19_Incremental_Learning
     "cifar100-ucir-10": [
         *("budget: 20images/class", "order: seed-1993"),

@@ -21,6 +21,7 @@ from tests.support.worlds import SEED_OFFSET
 
 SGD: dict[str, Any] = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
 SIGNED = {"name": "resnet8", "has_last_relu": False}
+HALVED = MemoryConfig.parse({"budget": "2images/class", "codec": "downscaled"})
 QUICK_SGD = SGD | {"lr": 0.2}  # for convolutions, whose 24 steps are few
 
 
@@ -130,6 +131,13 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "icarl": lambda: _trial("icarl", backbone=SIGNED, first=schedule(6, **SGD | {"lr": 0.2})),
     "joint": lambda: _trial("joint", task_sizes=(4,), first=schedule(12, **SGD)),
     "lwf": lambda: _trial("lwf", softmax_over="seen", warmup=schedule(2, name="sgd", lr=0.05)),
+    "mecil": lambda: _trial(
+        "mecil",
+        HALVED,
+        backbone=SIGNED,
+        first=schedule(6, **QUICK_SGD),
+        adaptation=schedule(3, **QUICK_SGD),
+    ),
     "podnet": lambda: _trial(
         "podnet",
         backbone=SIGNED,

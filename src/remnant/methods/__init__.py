@@ -24,6 +24,7 @@ from remnant.methods.finetune import Finetune
 from remnant.methods.icarl import ICaRL
 from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
+from remnant.methods.mecil import MECIL
 from remnant.methods.partial_exemplars import Completes, SeesParts
 from remnant.methods.podnet import PODNet
 from remnant.methods.simple_expandable import SimpleExpandable
@@ -42,6 +43,7 @@ for _method in (
     ICaRL,
     Joint,
     LwF,
+    MECIL,
     PODNet,
     SimpleExpandable,
     UCIR,
