@@ -102,6 +102,17 @@ SETTINGS: dict[str, list[str]] = {
         *("budget: 20images/class", "less_forget_weight: 10.0"),
         "first: 90 epochs of 128, sgd 0.1, decay 0.0001, x0.1 at 30 60",
     ],
+    # As UCIR. Released: https://github.com/lywang3081/MRDC
+    "cifar100-mrdc-10": [
+        *("budget: 20images/class", "codec: jpeg quality=75", "order: seed-1993"),
+        "first: 160 epochs of 128, sgd 0.1, decay 0.0005, x0.1 at 80 120",
+    ],
+    "imagenet-subset-mrdc-10": [
+        "backbone: name=resnet18 shortcut=project stem=large has_last_relu=False",
+        *("base: less_forget_weight=10.0", "budget: 20images/class"),
+        *("codec: jpeg quality=75",),
+        "first: 90 epochs of 128, sgd 0.1, decay 0.0001, x0.1 at 30 60",
+    ],
     # FACIL on CIFAR-100; released: https://github.com/wuyuebupt/LargeScaleIncrementalLearning
     "cifar100-bic-10": [
         *("budget: 2000images", BIC_CORRECTION, "order: icarl"),
@@ -229,7 +240,8 @@ def spelled(config: RunConfig) -> Iterator[str]:
         if isinstance(value, Schedule):
             yield f"{name}: {spell_schedule(value)}"
         elif isinstance(value, BaseModel) and value != default:
-            changes = value.model_dump(exclude_defaults=default is not None)
+            # A base has the schedule of the method around it, which is spelled already.
+            changes = value.model_dump(exclude={"first"}, exclude_defaults=default is not None)
             yield f"{name}: {' '.join(f'{key}={change}' for key, change in changes.items())}"
         elif value != default:
             yield f"{name}: {value}"

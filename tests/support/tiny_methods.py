@@ -21,12 +21,16 @@ from tests.support.worlds import SEED_OFFSET
 
 SGD: dict[str, Any] = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
 SIGNED = {"name": "resnet8", "has_last_relu": False}
+JPEG = MemoryConfig.parse({"budget": "2images/class", "codec": "jpeg"})
 HALVED = MemoryConfig.parse({"budget": "2images/class", "codec": "downscaled"})
 QUICK_SGD = SGD | {"lr": 0.2}  # for convolutions, whose 24 steps are few
 
 
 def schedule(epochs: int, batch_size: int = 8, **optimizer: Any) -> dict[str, Any]:
     return {"epochs": epochs, "batch_size": batch_size, "optimizer": optimizer}
+
+
+TUNED: dict[str, Any] = {"balanced_tuning": schedule(3, name="sgd", lr=0.01)}
 
 
 def _trial(
@@ -138,6 +142,9 @@ TRIALS: dict[str, Callable[[], Trial]] = {
         first=schedule(6, **QUICK_SGD),
         adaptation=schedule(3, **QUICK_SGD),
     ),
+    "mrdc": lambda: _trial(
+        "mrdc", JPEG, backbone=SIGNED, first=schedule(9, **SGD), base={"name": "ucir"} | TUNED
+    ),
     "podnet": lambda: _trial(
         "podnet",
         backbone=SIGNED,
@@ -147,9 +154,7 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "simple-expandable": lambda: _expandable(
         "simple-expandable", compression=schedule(2, name="sgd", lr=0.01)
     ),
-    "ucir": lambda: _trial(
-        "ucir", backbone=SIGNED, balanced_tuning=schedule(3, name="sgd", lr=0.01)
-    ),
+    "ucir": lambda: _trial("ucir", backbone=SIGNED, **TUNED),
     "wa": lambda: _trial("wa", has_positive_rows=True),
 }
 
@@ -162,6 +167,9 @@ VARIANTS: dict[str, Callable[[], Trial]] = {
         backbone={"name": "conv", "channels": [8, 16]},
         first=schedule(12, **QUICK_SGD),
         codec_view_ratio=0.5,
+    ),
+    "mrdc over icarl": lambda: _trial(
+        "mrdc", JPEG, backbone=SIGNED, base="icarl", first=schedule(6, **QUICK_SGD)
     ),
     "podnet, convolutions": lambda: _trial(
         "podnet",

@@ -19,6 +19,7 @@ from remnant.methods.dytox import DyToxConfig
 from remnant.methods.expandable import ExpandableConfig
 from remnant.methods.expandable_pruned import ExpandablePrunedConfig
 from remnant.methods.icarl import ICaRLConfig
+from remnant.methods.mecil import MECILConfig
 from remnant.methods.podnet import PODNetConfig
 from remnant.methods.simple_expandable import SimpleExpandableConfig
 from remnant.methods.wa import WAConfig
@@ -77,6 +78,7 @@ TUNED: dict[str, MethodConfig] = {
         ExpandableConfig(**_GROWING),
         ExpandablePrunedConfig(**_GROWING, max_scale=50.0),
         ICaRLConfig(first=_schedule(_ICARL_SGD)),
+        MECILConfig(first=_schedule(_ICARL_SGD)),
         PODNetConfig(first=_schedule(_SGD), balanced_tuning=_schedule(_CLIPPED_SGD, 20)),
         SimpleExpandableConfig(**_GROWING, compression=_schedule(_COMPRESSING_SGD, 6)),
         WAConfig(first=_schedule(_SGD), has_positive_rows=True),

@@ -16,7 +16,7 @@ from remnant.errors import InputError
 from remnant.images import ImageSet, Shape
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.codecs import build_codec
-from remnant.memory.codecs.codec import Candidate, Exemplar
+from remnant.memory.codecs.codec import Candidate, CodecConfig, Exemplar
 from remnant.memory.memory_file import (
     KIND,
     VERSION,
@@ -130,6 +130,19 @@ class Memory:
         assert num_seen_classes >= len(self._classes), "the classes stored have been seen"
         self._packing.require_room(self.codec, num_seen_classes)
         self.num_seen_classes = num_seen_classes
+
+    def use_codec(self, codec: CodecConfig) -> None:
+        """Store what is to come in another form; only while nothing is stored.
+
+        Raises:
+            InputError: The codec does not suit the images, or the budget holds none of its
+                exemplars.
+        """
+        assert not self._classes, "exemplars keep the form in which they were stored"
+        built = build_codec(codec, self.image_shape)
+        self._packing.require_room(built, max(1, self.num_seen_classes))
+        self.config = self.config.model_copy(update={"codec": codec})
+        self.codec = built
 
     def require_room_for(self, images: Iterable[np.ndarray | Tensor], num_classes: int) -> None:
         """Refuse a budget that cannot hold the smallest of these images once per class.

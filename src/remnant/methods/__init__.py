@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from remnant.methods.base import (
     METHODS,
+    Decides,
     Draws,
     Method,
     MethodConfig,
@@ -25,6 +26,7 @@ from remnant.methods.icarl import ICaRL
 from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
 from remnant.methods.mecil import MECIL
+from remnant.methods.mrdc import MRDC
 from remnant.methods.partial_exemplars import Completes, SeesParts
 from remnant.methods.podnet import PODNet
 from remnant.methods.simple_expandable import SimpleExpandable
@@ -44,6 +46,7 @@ for _method in (
     Joint,
     LwF,
     MECIL,
+    MRDC,
     PODNet,
     SimpleExpandable,
     UCIR,
@@ -54,6 +57,7 @@ for _method in (
 __all__ = [
     "METHODS",
     "Completes",
+    "Decides",
     "Draws",
     "Method",
     "MethodConfig",
