@@ -102,6 +102,12 @@ SETTINGS: dict[str, list[str]] = {
         *("budget: 20images/class", "less_forget_weight: 10.0"),
         "first: 90 epochs of 128, sgd 0.1, decay 0.0001, x0.1 at 30 60",
     ],
+    # Released: https://github.com/yaoyao-liu/class-incremental-learning, but for the pixels
+    "cifar100-mnemonics-10": [
+        *("budget: 20images/class", "order: seed-1993"),
+        "first: 160 epochs of 128, sgd 0.1, decay 0.0005, x0.1 at 80 120",
+        "pixels: 1 epochs of 128, adam 0.01, decay 0, cosine",
+    ],
     # As UCIR. Released: https://github.com/lywang3081/MRDC
     "cifar100-mrdc-10": [
         *("budget: 20images/class", "codec: jpeg quality=75", "order: seed-1993"),

@@ -20,6 +20,7 @@ from remnant.methods.expandable import ExpandableConfig
 from remnant.methods.expandable_pruned import ExpandablePrunedConfig
 from remnant.methods.icarl import ICaRLConfig
 from remnant.methods.mecil import MECILConfig
+from remnant.methods.mnemonics import PIXELS, MnemonicsConfig
 from remnant.methods.podnet import PODNetConfig
 from remnant.methods.simple_expandable import SimpleExpandableConfig
 from remnant.methods.wa import WAConfig
@@ -79,6 +80,7 @@ TUNED: dict[str, MethodConfig] = {
         ExpandablePrunedConfig(**_GROWING, max_scale=50.0),
         ICaRLConfig(first=_schedule(_ICARL_SGD)),
         MECILConfig(first=_schedule(_ICARL_SGD)),
+        MnemonicsConfig(first=_schedule(_SGD), pixels=PIXELS.model_copy(update={"batch_size": 32})),
         PODNetConfig(first=_schedule(_SGD), balanced_tuning=_schedule(_CLIPPED_SGD, 20)),
         SimpleExpandableConfig(**_GROWING, compression=_schedule(_COMPRESSING_SGD, 6)),
         WAConfig(first=_schedule(_SGD), has_positive_rows=True),

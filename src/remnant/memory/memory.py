@@ -209,6 +209,24 @@ class Memory:
         self._commit(kept, self.num_seen_classes)
         return len(kept[label].exemplars)
 
+    def replace_class(self, label: int, candidates: Iterable[Candidate]) -> int:
+        """Store other images in place of those of a class; returns how many it has.
+
+        Args:
+            label: A class that is stored.
+            candidates: Best first; read only as far as they fit.
+
+        Raises:
+            InputError: The class is not stored, an image is of another shape, or there is none.
+        """
+        name, others = self._stored(label).name, self._others(label)
+        share = self._packing.share(self.codec, others, self.num_seen_classes)
+        exemplars = self._packing.best(self.codec, name, self._encoded(label, candidates), share)
+        if not exemplars:
+            raise InputError(f"class {name!r} must have at least one image; it has none.")
+        self._commit(others | {label: StoredClass(name, exemplars)}, self.num_seen_classes)
+        return len(exemplars)
+
     def remove_class(self, label: int) -> None:
         """Forget a class; a file saved afterwards holds nothing of it."""
         self._stored(label)

@@ -26,6 +26,7 @@ from remnant.methods.icarl import ICaRL
 from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
 from remnant.methods.mecil import MECIL
+from remnant.methods.mnemonics import Mnemonics
 from remnant.methods.mrdc import MRDC
 from remnant.methods.partial_exemplars import Completes, SeesParts
 from remnant.methods.podnet import PODNet
@@ -46,6 +47,7 @@ for _method in (
     Joint,
     LwF,
     MECIL,
+    Mnemonics,
     MRDC,
     PODNet,
     SimpleExpandable,
