@@ -102,6 +102,16 @@ SETTINGS: dict[str, list[str]] = {
         *("budget: 20images/class", "less_forget_weight: 10.0"),
         "first: 90 epochs of 128, sgd 0.1, decay 0.0001, x0.1 at 30 60",
     ],
+    # Released: https://github.com/xialeiliu/GFR-IL
+    "cifar100-gfr-10": [
+        "first: 201 epochs of 128, adam 0.001, decay 0.0002, x0.1 at 200",
+        *("generation: 501 epochs of 128, adam 0.0001, decay 0, x0.3 at 200 400",),
+        "order: seed-1993",
+    ],
+    "imagenet-subset-gfr-10": [
+        *(AT_224_PX, "first: 101 epochs of 128, adam 0.001, decay 0.0002, x0.1 at 100"),
+        "generation: 201 epochs of 128, adam 0.0001, decay 0, x0.3 at 200",
+    ],
     # Released: https://github.com/yaoyao-liu/class-incremental-learning, but for the pixels
     "cifar100-mnemonics-10": [
         *("budget: 20images/class", "order: seed-1993"),

@@ -132,6 +132,14 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     # Half of the first logits are below 0.05, so that some channels are cut in so few steps.
     "expandable-pruned": lambda: _expandable("expandable-pruned", max_scale=20, largest_start=0.1),
     "finetune": lambda: _trial("finetune"),
+    "gfr": lambda: _trial(
+        "gfr",
+        first=schedule(10, name="adam", lr=3e-3),
+        generation=schedule(6, name="adam", lr=1e-3, betas=(0.5, 0.999)),
+        num_noise=8,
+        num_hidden=32,
+        critic_steps=2,
+    ),
     "icarl": lambda: _trial("icarl", backbone=SIGNED, first=schedule(6, **SGD | {"lr": 0.2})),
     "joint": lambda: _trial("joint", task_sizes=(4,), first=schedule(12, **SGD)),
     "lwf": lambda: _trial("lwf", softmax_over="seen", warmup=schedule(2, name="sgd", lr=0.05)),

@@ -22,6 +22,7 @@ from remnant.methods.ewc import EWC
 from remnant.methods.expandable import Expandable
 from remnant.methods.expandable_pruned import ExpandablePruned
 from remnant.methods.finetune import Finetune
+from remnant.methods.gfr import GFR
 from remnant.methods.icarl import ICaRL
 from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
@@ -43,6 +44,7 @@ for _method in (
     Expandable,
     ExpandablePruned,
     Finetune,
+    GFR,
     ICaRL,
     Joint,
     LwF,
