@@ -74,8 +74,8 @@ class Registry(MutableMapping[str, ThingT], Generic[ThingT]):
         """
         if isinstance(name, str) and name in self:
             return self[name]
-        if name in self._broken:
-            raise InputError(self._broken[str(name)])
+        if isinstance(name, str) and name in self._broken:
+            raise InputError(self._broken[name])
         raise InputError(
             f"{setting} must be one of {', '.join(self)}; got {name!r}." + nearest(str(name), self)
         )
