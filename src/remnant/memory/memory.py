@@ -276,7 +276,7 @@ class Memory:
         return decode_classes(self.codec, self._classes, fill)
 
     def present(
-        self, images: Iterable[np.ndarray], fill: Sequence[int] | None = None
+        self, images: Iterable[np.ndarray | Candidate], fill: Sequence[int] | None = None
     ) -> ImageSet | None:
         """Images as the memory would give them back, in order; None if there are none.
 
@@ -284,9 +284,9 @@ class Memory:
         is that of `images`.
         """
         rngs = (generator(self.seed, "present", index) for index in itertools.count())
+        offered = (one if isinstance(one, Candidate) else Candidate(one) for one in images)
         exemplars = [
-            self.codec.encode(Candidate(image), rng)
-            for image, rng in zip(images, rngs, strict=False)
+            self.codec.encode(candidate, rng) for candidate, rng in zip(offered, rngs, strict=False)
         ]
         return decode_classes(self.codec, {0: StoredClass("", tuple(exemplars))}, fill)
 
