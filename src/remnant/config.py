@@ -80,7 +80,7 @@ def _assign(values: dict[str, Any], key: str, value: Any, model: type[Settings])
     *parents, name = key.split(".")
     place: Any = values
     for parent in parents:
-        if place[parent] is None:
+        if place.get(parent) is None:
             place[parent] = dict(values["method"]["first"]) if parent == "later" else {}
         elif isinstance(place[parent], str):  # a codec, by its name alone
             place[parent] = {"name": place[parent]}

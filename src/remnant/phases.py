@@ -90,6 +90,9 @@ class Batch:
     draw: Callable[..., Tensor]  # draw(name, *shape): uniform [B, *shape], a function of seed and
     # step alone: one process and many see the same numbers for the same image
 
+    # float [B, C, H, W]: new images as their twins, under the same crop and flip, and replayed ones
+    # as they are; see `Phase.shows_pairs`.
+    twin_views: Tensor | None = None
     # float [K]: the log of each class's share of the draws; None: scores need no correction.
     log_prior: Tensor | None = None
 
@@ -141,6 +144,8 @@ class Phase:
     # the images wherever exemplars are shown whole. None: the images themselves.
     twins: ImageSet | None = None
     twin_ratio: float = 1.0  # how often
+    # Twins are shown beside the images instead: a batch has `twin_views`.
+    shows_pairs: bool = False
     # (step, num_steps) -> whether every image is treated as whole at this step.
     is_whole_step: Callable[[int, int], bool] | None = None
     # The part of the schedule that this phase covers, where one is cut in several: first epoch and

@@ -38,6 +38,21 @@ def test_a_class_with_room_left_keeps_all_of_both() -> None:
     assert memory.room(0) == 9
 
 
+def test_a_class_whose_images_are_replaced_keeps_its_name_and_leaves_the_others() -> None:
+    memory = Memory(MemoryConfig(budget="6images"), SHAPE, 0, num_classes=2)
+    memory.expect(2)
+    for label, name in enumerate("ab"):
+        memory.add_class(label, name, map(Candidate, flats(1, 2, 3)))
+    assert memory.replace_class(0, map(Candidate, flats(7, 8, 9, 10))) == 3
+    assert (levels_of(memory, 0), levels_of(memory, 1)) == ([7, 8, 9], [1, 2, 3])
+    assert memory.class_names == ["a", "b"]
+    with pytest.raises(InputError, match="must have at least one image"):
+        memory.replace_class(0, [])
+    with pytest.raises(InputError, match="must hold class 5"):
+        memory.replace_class(5, map(Candidate, flats(1)))
+    assert levels_of(memory, 0) == [7, 8, 9]
+
+
 def test_images_are_read_only_as_far_as_they_fit() -> None:
     memory = Memory(MemoryConfig(budget="4images/class"), SHAPE, 0)
     memory.add_class(0, "a", map(Candidate, flats(1, 2, 3, 4)))

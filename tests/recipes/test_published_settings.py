@@ -111,6 +111,11 @@ SETTINGS: dict[str, list[str]] = {
         *("average_over: stream", AT_224_PX, "budget: 2000images"),
         "first: 60 epochs of 128, sgd 2, decay 1e-05, x0.2 at 20 30 40 50",
     ],
+    # Released: https://github.com/sntc129/MECIL
+    "cifar100-mecil-10": [
+        *("average_over: stream", "budget: 2000images", "codec: downscaled", "order: icarl"),
+        "first: 70 epochs of 128, sgd 2, decay 2e-05, x0.2 at 49 63",
+    ],
     # Released: https://github.com/hshustc/CVPR19_Incremental_Learning
     "cifar100-ucir-10": [
         *("budget: 20images/class", "order: seed-1993"),
@@ -119,6 +124,33 @@ SETTINGS: dict[str, list[str]] = {
     "imagenet-subset-ucir-10": [
         "backbone: name=resnet18 shortcut=project stem=large has_last_relu=False",
         *("budget: 20images/class", "less_forget_weight: 10.0"),
+        "first: 90 epochs of 128, sgd 0.1, decay 0.0001, x0.1 at 30 60",
+    ],
+    # Released: https://github.com/xialeiliu/GFR-IL
+    "cifar100-gfr-10": [
+        "first: 201 epochs of 128, adam 0.001, decay 0.0002, x0.1 at 200",
+        *("generation: 501 epochs of 128, adam 0.0001, decay 0, x0.3 at 200 400",),
+        "order: seed-1993",
+    ],
+    "imagenet-subset-gfr-10": [
+        *(AT_224_PX, "first: 101 epochs of 128, adam 0.001, decay 0.0002, x0.1 at 100"),
+        "generation: 201 epochs of 128, adam 0.0001, decay 0, x0.3 at 200",
+    ],
+    # Released: https://github.com/yaoyao-liu/class-incremental-learning, but for the pixels
+    "cifar100-mnemonics-10": [
+        *("budget: 20images/class", "order: seed-1993"),
+        "first: 160 epochs of 128, sgd 0.1, decay 0.0005, x0.1 at 80 120",
+        "pixels: 1 epochs of 128, adam 0.01, decay 0, cosine",
+    ],
+    # As UCIR. Released: https://github.com/lywang3081/MRDC
+    "cifar100-mrdc-10": [
+        *("budget: 20images/class", "codec: jpeg quality=75", "order: seed-1993"),
+        "first: 160 epochs of 128, sgd 0.1, decay 0.0005, x0.1 at 80 120",
+    ],
+    "imagenet-subset-mrdc-10": [
+        "backbone: name=resnet18 shortcut=project stem=large has_last_relu=False",
+        *("base: less_forget_weight=10.0", "budget: 20images/class"),
+        *("codec: jpeg quality=75",),
         "first: 90 epochs of 128, sgd 0.1, decay 0.0001, x0.1 at 30 60",
     ],
     # FACIL on CIFAR-100; released: https://github.com/wuyuebupt/LargeScaleIncrementalLearning
@@ -248,7 +280,8 @@ def spelled(config: RunConfig) -> Iterator[str]:
         if isinstance(value, Schedule):
             yield f"{name}: {spell_schedule(value)}"
         elif isinstance(value, BaseModel) and value != default:
-            changes = value.model_dump(exclude_defaults=default is not None)
+            # A base has the schedule of the method around it, which is spelled already.
+            changes = value.model_dump(exclude={"first"}, exclude_defaults=default is not None)
             yield f"{name}: {' '.join(f'{key}={change}' for key, change in changes.items())}"
         elif value != default:
             yield f"{name}: {value}"

@@ -41,6 +41,15 @@ def test_a_report_of_a_run_that_only_began_can_be_written(tmp_path: Path) -> Non
     assert "This run is not finished" in write_report(tmp_path).read_text()
 
 
+def test_what_a_method_decided_stands_on_the_page_with_its_curve(write_run: WriteRun) -> None:
+    rows = [{"quality": 10, "ratio": 0.21}, {"quality": 50, "ratio": 0.87}]
+    decision = {"name": "memory.codec.quality", "value": 50, "why": "So it is.", "curve": rows}
+    text = write_report(write_run("run", result={"decisions": [decision]})).read_text()
+    assert re.search(r"memory.codec.quality</code> = <strong>50</strong>. So it is.", text)
+    assert re.search(r'<td class="number total">50</td><td class="number total">0.87</td>', text)
+    assert "What the method decided" not in write_report(write_run("other")).read_text()
+
+
 def test_bytes_that_do_not_count_are_listed_without_a_share(write_run: WriteRun) -> None:
     settings = {"memory": MEMORY_SETTINGS | {"count_overhead": False}}
     text = write_report(write_run("run", settings=settings)).read_text()

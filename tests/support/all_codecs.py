@@ -18,6 +18,8 @@ LOSSY: tuple[dict[str, Any], ...] = (
     {"name": "webp"},
     {"name": "webp", "target_bytes": 80},
     {"name": "downscaled"},
+    {"name": "boxed"},
+    {"name": "boxed", "factor": 3, "middle_ratio": 0.7},
     {"name": "downscaled", "factor": 3, "through": "webp"},
 )
 PARTIAL: tuple[dict[str, Any], ...] = (

@@ -23,11 +23,16 @@ from tests.support.worlds import SEED_OFFSET
 SGD: dict[str, Any] = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
 SIGNED = {"name": "resnet8", "has_last_relu": False}
 SMALL_ENCODER = lite0.CONFIG.model_dump() | {"image_size": 64}
+JPEG = MemoryConfig.parse({"budget": "2images/class", "codec": "jpeg"})
+HALVED = MemoryConfig.parse({"budget": "2images/class", "codec": "downscaled"})
 QUICK_SGD = SGD | {"lr": 0.2}  # for convolutions, whose 24 steps are few
 
 
 def schedule(epochs: int, batch_size: int = 8, **optimizer: Any) -> dict[str, Any]:
     return {"epochs": epochs, "batch_size": batch_size, "optimizer": optimizer}
+
+
+TUNED: dict[str, Any] = {"balanced_tuning": schedule(3, name="sgd", lr=0.01)}
 
 
 def _trial(
@@ -146,6 +151,27 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "pass": lambda: _trial(
         "pass", first=schedule(8, name="adam", lr=3e-3), prototype_weight=1, feature_weight=1
     ),
+    "gfr": lambda: _trial(
+        "gfr",
+        first=schedule(10, name="adam", lr=3e-3),
+        generation=schedule(6, name="adam", lr=1e-3, betas=(0.5, 0.999)),
+        num_noise=8,
+        num_hidden=32,
+        critic_steps=2,
+    ),
+    "mecil": lambda: _trial(
+        "mecil",
+        HALVED,
+        backbone=SIGNED,
+        first=schedule(6, **QUICK_SGD),
+        adaptation=schedule(3, **QUICK_SGD),
+    ),
+    "mnemonics": lambda: _trial(
+        "mnemonics", backbone=SIGNED, pixels=schedule(2, name="adam", lr=0.02), inner_images=5
+    ),
+    "mrdc": lambda: _trial(
+        "mrdc", JPEG, backbone=SIGNED, first=schedule(9, **SGD), base={"name": "ucir"} | TUNED
+    ),
     "podnet": lambda: _trial(
         "podnet",
         backbone=SIGNED,
@@ -156,9 +182,7 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "simple-expandable": lambda: _expandable(
         "simple-expandable", compression=schedule(2, name="sgd", lr=0.01)
     ),
-    "ucir": lambda: _trial(
-        "ucir", backbone=SIGNED, balanced_tuning=schedule(3, name="sgd", lr=0.01)
-    ),
+    "ucir": lambda: _trial("ucir", backbone=SIGNED, **TUNED),
     "wa": lambda: _trial("wa", has_positive_rows=True),
 }
 
@@ -171,6 +195,9 @@ VARIANTS: dict[str, Callable[[], Trial]] = {
         backbone={"name": "conv", "channels": [8, 16]},
         first=schedule(12, **QUICK_SGD),
         codec_view_ratio=0.5,
+    ),
+    "mrdc over icarl": lambda: _trial(
+        "mrdc", JPEG, backbone=SIGNED, base="icarl", first=schedule(6, **QUICK_SGD)
     ),
     "podnet, convolutions": lambda: _trial(
         "podnet",

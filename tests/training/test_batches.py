@@ -255,6 +255,21 @@ def test_new_images_come_from_their_twins_as_often_as_asked_for(ratio: float) ->
     assert (old > -1.9).all()
 
 
+def test_pairs_are_an_image_and_its_twin_under_the_same_crop_and_flip() -> None:
+    data, replay = make_set(2, 20, size=8), make_set(2, 20, size=8, first_id=90)
+    assert isinstance(data.images, ArrayImages)
+    negatives = replace(data, images=ArrayImages(255 - data.images.read(torch.arange(40))))
+    for batch in all_batches(make_feeder(data, replay, twins=negatives, shows_pairs=True))[0]:
+        assert batch.twin_views is not None
+        old, border = batch.is_replay, batch.views == -2  # zero, normalised
+        assert torch.equal(batch.twin_views[old], batch.views[old])
+        new = ~old[:, None, None, None] & ~border
+        # With a mean of half, the negative of a normalised value is the value of the negative.
+        assert torch.allclose(batch.twin_views[new], -batch.views[new], atol=1e-5)
+    plain = all_batches(make_feeder(data, replay))[0]
+    assert all(batch.twin_views is None for batch in plain)
+
+
 def test_uncropped_new_images_stay_whole() -> None:
     data, replay = make_set(2, 20, size=8), half_known(make_set(2, 20, size=8, first_id=50))
     feeder = make_feeder(data, replay, partial_view_ratio=0.5, fixes_new=True)

@@ -18,7 +18,10 @@ from remnant.methods.bimae import BilateralConfig, BiMAEConfig
 from remnant.methods.dytox import DyToxConfig
 from remnant.methods.expandable import ExpandableConfig
 from remnant.methods.expandable_pruned import ExpandablePrunedConfig
+from remnant.methods.gfr import GFRConfig
 from remnant.methods.icarl import ICaRLConfig
+from remnant.methods.mecil import MECILConfig
+from remnant.methods.mnemonics import PIXELS, MnemonicsConfig
 from remnant.methods.podnet import PODNetConfig
 from remnant.methods.simple_expandable import SimpleExpandableConfig
 from remnant.methods.wa import WAConfig
@@ -58,6 +61,8 @@ _LIGHT_ADAMW = OptimizerConfig(
 _DYTOX_ADAMW = _LIGHT_ADAMW.model_copy(
     update={"lr": 5e-4, "schedule": "cosine", "warmup_epochs": 1.0}
 )
+_LIGHT_ADAM = _PLAIN.model_copy(update={"weight_decay": 2e-4})
+_GAN_ADAM = _PLAIN.model_copy(update={"betas": (0.5, 0.999)})
 _GROWING: dict[str, Any] = {
     "first": _schedule(_WARM_SGD),
     "backbone": BackboneConfig(name="resnet32"),
@@ -82,7 +87,14 @@ TUNED: dict[str, MethodConfig] = {
         DyToxConfig(first=_schedule(_DYTOX_ADAMW), balanced_tuning=_schedule(_LIGHT_ADAMW, 20)),
         ExpandableConfig(**_GROWING),
         ExpandablePrunedConfig(**_GROWING, max_scale=50.0),
+        GFRConfig(
+            first=_schedule(_LIGHT_ADAM),
+            backbone=BackboneConfig(name="resnet32"),
+            generation=_schedule(_GAN_ADAM, 50),
+        ),
         ICaRLConfig(first=_schedule(_ICARL_SGD)),
+        MECILConfig(first=_schedule(_ICARL_SGD)),
+        MnemonicsConfig(first=_schedule(_SGD), pixels=PIXELS.model_copy(update={"batch_size": 32})),
         PODNetConfig(first=_schedule(_SGD), balanced_tuning=_schedule(_CLIPPED_SGD, 20)),
         SimpleExpandableConfig(**_GROWING, compression=_schedule(_COMPRESSING_SGD, 6)),
         WAConfig(first=_schedule(_SGD), has_positive_rows=True),

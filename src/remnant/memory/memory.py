@@ -19,7 +19,7 @@ from remnant.images import ImageSet, Shape
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.class_sizes import ClassSizes
 from remnant.memory.codecs import build_codec
-from remnant.memory.codecs.codec import Candidate, Exemplar
+from remnant.memory.codecs.codec import Candidate, CodecConfig, Exemplar
 from remnant.memory.memory_file import (
     KIND,
     VERSION,
@@ -148,6 +148,19 @@ class Memory:
         """
         replace(self._packing, side_bytes=side_bytes).require_room(self.codec, num_classes)
 
+    def use_codec(self, codec: CodecConfig) -> None:
+        """Store what is to come in another form; only while nothing is stored.
+
+        Raises:
+            InputError: The codec does not suit the images, or the budget holds none of its
+                exemplars.
+        """
+        assert not self._classes, "exemplars keep the form in which they were stored"
+        built = build_codec(codec, self.image_shape)
+        self._packing.require_room(built, max(1, self.num_seen_classes))
+        self.config = self.config.model_copy(update={"codec": codec})
+        self.codec = built
+
     def require_room_for(
         self, images: Iterable[np.ndarray | Tensor], num_classes: int, side_bytes: int = 0
     ) -> None:
@@ -238,6 +251,26 @@ class Memory:
         kept = StoredClass(stored.name, stored.exemplars[:count])
         self._commit({label: kept}, self.num_seen_classes)
 
+    def replace_class(self, label: int, candidates: Iterable[Candidate]) -> int:
+        """Store other images in place of those of a class; returns how many it has.
+
+        Args:
+            label: A class that is stored.
+            candidates: Best first; read only as far as they fit.
+
+        Raises:
+            InputError: The class is not stored, an image is of another shape, or there is none.
+        """
+        stored = self._stored(label)
+        new = self._with_sides(stored.name, self._encoded(label, candidates), stored.side_bytes)
+        with self._sizes.changed(label, None):
+            share = self._packing.share(self.codec, self._sizes, self.num_seen_classes)
+        exemplars = self._packing.best(self.codec, stored.name, new, share)
+        if not exemplars:
+            raise InputError(f"class {stored.name!r} must have at least one image; it has none.")
+        self._put(label, StoredClass(stored.name, exemplars), self.num_seen_classes)
+        return len(exemplars)
+
     def remove_class(self, label: int) -> None:
         """Forget a class; a file saved afterwards holds nothing of it."""
         self._stored(label)
@@ -292,7 +325,7 @@ class Memory:
         return decode_classes(self.codec, self._classes, fill)
 
     def present(
-        self, images: Iterable[np.ndarray], fill: Sequence[int] | None = None
+        self, images: Iterable[np.ndarray | Candidate], fill: Sequence[int] | None = None
     ) -> ImageSet | None:
         """Images as the memory would give them back, in order; None if there are none.
 
@@ -300,9 +333,9 @@ class Memory:
         is that of `images`.
         """
         rngs = (generator(self.seed, "present", index) for index in itertools.count())
+        offered = (one if isinstance(one, Candidate) else Candidate(one) for one in images)
         exemplars = [
-            self.codec.encode(Candidate(image), rng)
-            for image, rng in zip(images, rngs, strict=False)
+            self.codec.encode(candidate, rng) for candidate, rng in zip(offered, rngs, strict=False)
         ]
         return decode_classes(self.codec, {0: StoredClass("", tuple(exemplars))}, fill)
 

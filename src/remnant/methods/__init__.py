@@ -5,6 +5,7 @@ from __future__ import annotations
 from remnant.methods.a_gem import AGEM
 from remnant.methods.base import (
     METHODS,
+    Decides,
     Draws,
     Method,
     MethodConfig,
@@ -25,9 +26,13 @@ from remnant.methods.expandable import Expandable
 from remnant.methods.expandable_pruned import ExpandablePruned
 from remnant.methods.finetune import Finetune
 from remnant.methods.gem import GEM
+from remnant.methods.gfr import GFR
 from remnant.methods.icarl import ICaRL
 from remnant.methods.joint import Joint
 from remnant.methods.lwf import LwF
+from remnant.methods.mecil import MECIL
+from remnant.methods.mnemonics import Mnemonics
+from remnant.methods.mrdc import MRDC
 from remnant.methods.ncm import NCM
 from remnant.methods.partial_exemplars import Completes, SeesParts
 from remnant.methods.podnet import PODNet
@@ -49,9 +54,13 @@ for _method in (
     ExpandablePruned,
     Finetune,
     GEM,
+    GFR,
     ICaRL,
     Joint,
     LwF,
+    MECIL,
+    Mnemonics,
+    MRDC,
     NCM,
     PASS,
     PODNet,
@@ -65,6 +74,7 @@ for _method in (
 __all__ = [
     "METHODS",
     "Completes",
+    "Decides",
     "Draws",
     "Method",
     "MethodConfig",

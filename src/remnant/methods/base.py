@@ -294,6 +294,15 @@ class TellsRows(Protocol):
         ...
 
 
+@runtime_checkable
+class Decides(Protocol):
+    """A method that decides by itself, from what it has seen, what others are told."""
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """What was decided so far, for result.json: see `Decision` in `runs.run_folder`."""
+        ...
+
+
 def replayed_memory(method: Method[Any], reader: Reader) -> ImageSet | None:
     """The memory as it is replayed: completed by a method that draws."""
     return method.complete_memory(reader) if isinstance(method, Draws) else method.replay()

@@ -295,6 +295,7 @@ def _part(batch: Batch, rows: Tensor) -> Batch:
         labels=batch.labels[rows],
         is_replay=batch.is_replay[rows],
         is_known=None if batch.is_known is None else batch.is_known[rows],
+        twin_views=None if batch.twin_views is None else batch.twin_views[rows],
         ids=batch.ids[rows],
         draw=lambda name, *shape: batch.draw(name, *shape)[rows],
     )

@@ -23,7 +23,7 @@ from remnant.data.stream import TaskStream, resolve_tasks
 from remnant.errors import InputError
 from remnant.files import new_folder, only_writer, remove_temporary_files, write_json
 from remnant.images import Task
-from remnant.methods import Draws, build_method, kept_bytes
+from remnant.methods import Decides, Draws, build_method, kept_bytes
 from remnant.phases import RunWatcher, Watcher
 from remnant.planning.flops import predict_flops
 from remnant.reports import write_report
@@ -39,6 +39,7 @@ from remnant.runs.run_folder import (
     MEMORY,
     MEMORY_PICTURE,
     REPORT,
+    Decision,
     MemoryResult,
     RunResult,
     is_finished,
@@ -326,6 +327,7 @@ class Experiment:
             kept_bytes=kept_bytes(self._method),
             flops_per_image={"predict": counters.predict_flops_per_task[-1]},
             memory=self._memory_result(),
+            decisions=self._decisions(),
             train_seconds=round(counters.train_seconds, 3),
             train_images_per_second=round(
                 counters.train_images / max(counters.train_seconds, 1e-9), 2
@@ -337,6 +339,11 @@ class Experiment:
             passes_over_new=counters.passes_over_new,
             **metrics.summary(predictions, stream.task_of_label),
         )
+
+    def _decisions(self) -> list[Decision]:
+        method = self._method
+        found = method.decisions() if isinstance(method, Decides) else []
+        return [Decision.model_validate(one) for one in found]
 
     def _memory_result(self) -> MemoryResult:
         memory = self._method.memory

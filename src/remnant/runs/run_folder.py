@@ -57,6 +57,15 @@ class MemoryResult(_Entry):
     working_bytes: int = 0  # of completed exemplars, for the length of a task; not in the budget
 
 
+class Decision(_Entry):
+    """What a method decided by itself, and the numbers that it went by."""
+
+    name: str
+    value: Any
+    why: str
+    curve: list[dict[str, float]] = []  # a row for each choice there was
+
+
 class RunResult(_Entry):
     """What result.json holds; accuracies are percent, rows of the matrix are tasks."""
 
@@ -84,6 +93,7 @@ class RunResult(_Entry):
     density: dict[str, float | None] | None = None
     reconstruction: list[dict[str, dict[str, float]]] = []  # per task: branch -> score -> mean
     memory: MemoryResult | None = None  # None: the folder does not say
+    decisions: list[Decision] = []  # of the method, in the order in which they were taken
     train_seconds: float | None = None
     train_images_per_second: float | None = None
     seconds_per_task: list[float] = []

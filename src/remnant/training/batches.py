@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -44,6 +44,7 @@ class Rows:
     is_replay: Tensor
     is_known: Tensor | None
     is_fixed: Tensor | None = None  # bool [n]: whole, but not to be cropped
+    twins: Tensor | None = None  # uint8 [n, H, W, C]: images shown beside these
 
     def pin(self) -> Rows:
         """The same in memory that a device can copy from while it computes."""
@@ -54,6 +55,7 @@ class Rows:
             self.is_replay.pin_memory(),
             None if self.is_known is None else self.is_known.pin_memory(),
             None if self.is_fixed is None else self.is_fixed.pin_memory(),
+            None if self.twins is None else self.twins.pin_memory(),
         )
 
 
@@ -76,6 +78,7 @@ class Feeder:
         self._sets = [phase.data] if phase.replay is None else [phase.data, phase.replay]
         self._num_new = len(phase.data)
         self._twins, self._twin_ratio = phase.twins, phase.twin_ratio
+        self._shows_pairs = phase.shows_pairs
         self._fixes_new = phase.fixes_new
         labels = torch.cat([part.labels for part in self._sets])
         self.sampler = Sampler(
@@ -160,8 +163,9 @@ class Feeder:
             is_twin &= ~rows.is_fixed
         places = torch.nonzero(is_twin).flatten()
         twin_draws = None if draws is None else draws[places]
-        rows.images[places] = twins.images.read(positions[places], twin_draws)
-        return rows
+        images = rows.images.clone() if self._shows_pairs else rows.images
+        images[places] = twins.images.read(positions[places], twin_draws)
+        return replace(rows, twins=images) if self._shows_pairs else rows
 
     def _is_shown_whole(self, step: int, rows: slice) -> Tensor:
         """Which rows count as whole whatever is known of them: bool [n]."""
@@ -177,20 +181,21 @@ class Feeder:
         known = None if read.is_known is None else move(read.is_known[here])
         fixed = None if read.is_fixed is None else move(read.is_fixed[here])
         draws = move(self._draw(step, rows, "augment", self._look.augment.num_draws))
-        views, known = train_views(
-            move(read.images[here]),
-            known,
-            draws,
-            self._look.augment,
-            self._look.mean,
-            self._look.std,
-            fixed,
-        )
+        look = self._look
+
+        def view(images: Tensor) -> tuple[Tensor, Tensor | None]:
+            augment = look.augment
+            return train_views(
+                move(images[here]), known, draws, augment, look.mean, look.std, fixed
+            )
+
+        views, shown = view(read.images)
         return Batch(
             views=views,
+            twin_views=None if read.twins is None else view(read.twins)[0],
             labels=move(read.labels[here]),
             is_replay=move(read.is_replay[here]),
-            is_known=known,
+            is_known=shown,
             ids=read.ids[here],
             step=step,
             num_steps=self.sampler.num_steps,

@@ -5,6 +5,7 @@ Codecs of other packages are found by their entry points; see `Codec`.
 
 from __future__ import annotations
 
+from remnant.memory.codecs.boxed import BoxedCodec
 from remnant.memory.codecs.codec import (
     CODECS,
     Candidate,
@@ -30,6 +31,7 @@ for _codec in (
     WebpCodec,
     DownscaledCodec,
     CodedPatchCodec,
+    BoxedCodec,
 ):
     CODECS.register(_codec)
 
