@@ -205,6 +205,10 @@ class Learner(ClassifierMixin, BaseEstimator):
         is_right = [one == label for one, label in zip(found, given.labels or (), strict=True)]
         return float(np.average(is_right, weights=sample_weight))
 
+    def features(self, images: Any) -> np.ndarray:
+        """float32 [N, D]: the features of the network, for classifiers and searches of your own."""
+        return self._get_predictor().features(images)
+
     def remembered(self, name: Label) -> Exemplars:
         """The exemplars of a class, as stored and as completed for replay.
 

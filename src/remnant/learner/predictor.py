@@ -106,6 +106,10 @@ class Predictor:
         """float32 [N, K]: the softmax of the scores; images as in `Learner.partial_fit`."""
         return self.scores(gather(images)).softmax(dim=1).numpy()
 
+    def features(self, images: Any) -> np.ndarray:
+        """float32 [N, D]; images as in `Learner.partial_fit`."""
+        return self._reader.apply(self.state.method.features, self._images(gather(images))).numpy()
+
     def exemplars(self, name: Label) -> Exemplars:
         """The exemplars of a class, as stored and as completed for replay.
 
