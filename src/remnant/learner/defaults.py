@@ -13,16 +13,20 @@ from remnant.errors import InputError
 from remnant.learner.inputs import Channels
 from remnant.learner.learner_state import LearnerConfig, LearnerParameters
 from remnant.methods import METHODS, MethodConfig
+from remnant.methods.a_gem import AGEMConfig
 from remnant.methods.backbones import BackboneConfig
 from remnant.methods.bimae import BilateralConfig, BiMAEConfig
+from remnant.methods.dark_replay import DarkReplayConfig
 from remnant.methods.dytox import DyToxConfig
 from remnant.methods.expandable import ExpandableConfig
 from remnant.methods.expandable_pruned import ExpandablePrunedConfig
+from remnant.methods.gem import GEMConfig
 from remnant.methods.gfr import GFRConfig
 from remnant.methods.icarl import ICaRLConfig
 from remnant.methods.mecil import MECILConfig
 from remnant.methods.mnemonics import PIXELS, MnemonicsConfig
 from remnant.methods.podnet import PODNetConfig
+from remnant.methods.prototype_augmentation import PASSConfig
 from remnant.methods.simple_expandable import SimpleExpandableConfig
 from remnant.methods.wa import WAConfig
 from remnant.phases import OptimizerConfig, Schedule
@@ -50,6 +54,7 @@ _CONV_SGD = OptimizerConfig(
     lr=0.05, nesterov=True, weight_decay=5e-4, schedule="cosine", warmup_epochs=1
 )
 
+_DECAYING_ADAM = _PLAIN.model_copy(update={"weight_decay": 2e-4})
 _WARM_SGD = _SGD.model_copy(update={"warmup_epochs": 2.0})
 _ICARL_SGD = _SGD.model_copy(update={"lr": 0.2, "weight_decay": 2e-5})
 _COMPRESSING_SGD = _SGD.model_copy(update={"lr": 0.01})
@@ -84,6 +89,10 @@ TUNED: dict[str, MethodConfig] = {
             label_smoothing=0.1,
             codec_view_ratio=0.5,
         ),
+        AGEMConfig(first=_schedule(_SGD, sampling="share")),
+        GEMConfig(first=_schedule(_SGD, sampling="share")),
+        DarkReplayConfig(first=_schedule(_SGD, sampling="share", new_share=(1 / 3, 1 / 3))),
+        PASSConfig(first=_schedule(_DECAYING_ADAM), backbone=BackboneConfig(name="resnet32")),
         DyToxConfig(first=_schedule(_DYTOX_ADAMW), balanced_tuning=_schedule(_LIGHT_ADAMW, 20)),
         ExpandableConfig(**_GROWING),
         ExpandablePrunedConfig(**_GROWING, max_scale=50.0),
