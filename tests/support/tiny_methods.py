@@ -152,6 +152,12 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "simple-expandable": lambda: _expandable(
         "simple-expandable", compression=schedule(2, name="sgd", lr=0.01)
     ),
+    "tagfex": lambda: _trial(
+        "tagfex",
+        first=schedule(6, 16, **SGD) | {"views_per_image": 2},
+        projector_hidden_width=32,
+        projector_width=16,
+    ),
     "ucir": lambda: _trial(
         "ucir", backbone=SIGNED, balanced_tuning=schedule(3, name="sgd", lr=0.01)
     ),

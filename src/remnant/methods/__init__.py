@@ -31,6 +31,7 @@ from remnant.methods.partial_exemplars import Completes, SeesParts
 from remnant.methods.podnet import PODNet
 from remnant.methods.prototype_augmentation import PASS
 from remnant.methods.simple_expandable import SimpleExpandable
+from remnant.methods.tagfex import TagFex
 from remnant.methods.ucir import UCIR
 from remnant.methods.wa import WA
 
@@ -52,6 +53,7 @@ for _method in (
     PASS,
     PODNet,
     SimpleExpandable,
+    TagFex,
     UCIR,
     WA,
 ):
