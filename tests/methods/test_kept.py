@@ -32,6 +32,7 @@ BESIDE: dict[str, set[str]] = {
     "icarl": {"classifier"},  # its predictions need the means alone
     "pass": {"prototypes"},
     "podnet": {"class_means"},
+    "tagfex": {"guide"},
     "ucir": {"class_means"},
 }
 

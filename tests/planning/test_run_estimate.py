@@ -109,6 +109,7 @@ def test_a_network_that_grows_takes_more_with_every_task() -> None:
         ("digits-derpp", 0.03),
         ("digits-gem", 0.03),
         ("digits-pass", 0.02),
+        ("digits-tagfex", 0.05),  # pairs of views compare with all others of a batch
         ("digits-a-gem", 0.03),
     ],
 )

@@ -194,6 +194,12 @@ SETTINGS: dict[str, list[str]] = {
         DER_TUNING.replace("128", "256"),
         "compression: 30 epochs of 256, sgd 0.01, decay 0.0005, cosine",
     ],
+    # Released: https://github.com/bwnzheng/TagFex_CVPR2025, 200 and 170 epochs of 128 pairs
+    "cifar100-tagfex-10": [
+        *("budget: 2000images", "order: seed-1993", "rand_augment"),
+        "first: 400 epochs of 256, sgd 0.1, decay 0.0005, x0.1 at 120 240 340, 2 views",
+        "later: 340 epochs of 256, sgd 0.1, decay 0.0002, x0.1 at 160 240 300, 2 views",
+    ],
     # Released: https://github.com/arthurdouillard/dytox, two GPUs of 128 images each
     "cifar100-dytox-10": [
         *("budget: 2000images", DYTOX, f"{DYTOX_TUNING}, 3 views", "order: icarl", "rand_augment"),

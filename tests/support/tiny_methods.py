@@ -182,6 +182,12 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "simple-expandable": lambda: _expandable(
         "simple-expandable", compression=schedule(2, name="sgd", lr=0.01)
     ),
+    "tagfex": lambda: _trial(
+        "tagfex",
+        first=schedule(6, 16, **SGD) | {"views_per_image": 2},
+        projector_hidden_width=32,
+        projector_width=16,
+    ),
     "ucir": lambda: _trial("ucir", backbone=SIGNED, **TUNED),
     "wa": lambda: _trial("wa", has_positive_rows=True),
 }

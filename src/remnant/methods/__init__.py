@@ -39,6 +39,7 @@ from remnant.methods.podnet import PODNet
 from remnant.methods.prototype_augmentation import PASS
 from remnant.methods.ranpac import RanPAC
 from remnant.methods.simple_expandable import SimpleExpandable
+from remnant.methods.tagfex import TagFex
 from remnant.methods.ucir import UCIR
 from remnant.methods.wa import WA
 
@@ -66,6 +67,7 @@ for _method in (
     PODNet,
     RanPAC,
     SimpleExpandable,
+    TagFex,
     UCIR,
     WA,
 ):

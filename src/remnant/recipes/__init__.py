@@ -34,6 +34,7 @@ from remnant.recipes import (
     podnet_presets,
     prototype_augmentation_presets,
     simple_expandable_presets,
+    tagfex_presets,
     ucir_presets,
     wa_presets,
 )
@@ -67,6 +68,7 @@ PRESETS: Registry[Preset] = Registry(
         expandable_presets.PRESET,
         expandable_pruned_presets.PRESET,
         simple_expandable_presets.PRESET,
+        tagfex_presets.PRESET,
         *dytox_presets.PRESETS,
         *bimae_presets.PRESETS,
         gfr_presets.PRESET,

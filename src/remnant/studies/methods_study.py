@@ -21,6 +21,7 @@ STUDY = Study(
         Row("wa", "WA", "wa"),
         *CIFAR100_ROWS[:-1],
         Row("simple-expandable", "Simple-DER", "simple-expandable"),
+        Row("tagfex", "TagFex", "tagfex"),
         Row("dytox-plus", "DyTox+", "dytox-plus"),
         Row("dytox-masked", "DyTox, masked exemplars", "dytox-masked"),
         CIFAR100_ROWS[-1],
