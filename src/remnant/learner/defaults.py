@@ -15,6 +15,7 @@ from remnant.learner.learner_state import LearnerConfig, LearnerParameters
 from remnant.methods import METHODS, MethodConfig
 from remnant.methods.backbones import BackboneConfig
 from remnant.methods.bimae import BiMAEConfig
+from remnant.methods.cim import CIMConfig
 from remnant.methods.dytox import DyToxConfig
 from remnant.methods.expandable import ExpandableConfig
 from remnant.methods.expandable_pruned import ExpandablePrunedConfig
@@ -25,6 +26,7 @@ from remnant.methods.mnemonics import PIXELS, MnemonicsConfig
 from remnant.methods.podnet import PODNetConfig
 from remnant.methods.simple_expandable import SimpleExpandableConfig
 from remnant.methods.wa import WAConfig
+from remnant.methods.wrapping import UNUSED
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.settings import Settings
 from remnant.training.devices import Accelerator
@@ -77,6 +79,11 @@ TUNED: dict[str, MethodConfig] = {
             exact_view_ratio=0.5,
             distill_weight=1.0,
             unmasked_ratio=0.2,
+        ),
+        CIMConfig(
+            first=_schedule(_SGD),
+            base=WAConfig(first=UNUSED, has_positive_rows=True),
+            refresh_every_epochs=10,
         ),
         DyToxConfig(first=_schedule(_DYTOX_ADAMW), balanced_tuning=_schedule(_LIGHT_ADAMW, 20)),
         ExpandableConfig(**_GROWING),
@@ -198,7 +205,8 @@ def choose_config(
     method, memory = default_method(parameters), None
     if METHODS[method.name].uses_memory:
         smallest = "transform" if image_size <= _LARGEST_TRANSFORMED else "webp"
-        memory = {"budget": parameters.budget, "codec": parameters.codec or smallest}
+        suiting = METHODS[method.name].needs_codec or smallest
+        memory = {"budget": parameters.budget, "codec": parameters.codec or suiting}
     config = LearnerConfig.parse(
         {
             "image_size": image_size,

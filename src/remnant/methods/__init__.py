@@ -16,6 +16,7 @@ from remnant.methods.base import (
 )
 from remnant.methods.bic import BiC
 from remnant.methods.bimae import BiMAE
+from remnant.methods.cim import CIM
 from remnant.methods.dytox import DyTox
 from remnant.methods.er import ER
 from remnant.methods.ewc import EWC
@@ -38,6 +39,7 @@ from remnant.methods.wa import WA
 for _method in (
     BiC,
     BiMAE,
+    CIM,
     DyTox,
     ER,
     EWC,

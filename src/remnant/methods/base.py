@@ -51,6 +51,7 @@ class MethodContext:
 
 
 ConfigT = TypeVar("ConfigT", bound=MethodConfig)
+Describe = Callable[[Tensor, int, Reader], Iterator[Candidate]]
 
 
 class Method(nn.Module, Generic[ConfigT]):
@@ -67,6 +68,7 @@ class Method(nn.Module, Generic[ConfigT]):
     learns_once: ClassVar[bool] = False  # all classes in one task: an upper bound
     takes_known_classes: ClassVar[bool] = False  # a task may bring more images of old classes
     has_one_row_per_class: ClassVar[bool] = False  # in a linear classifier, and nothing else
+    needs_codec: ClassVar[str | None] = None  # the only one that it works with; None: any
     Config: ClassVar[type[MethodConfig]]
     backbone: nn.Module
     classifier: LinearClassifier
@@ -83,6 +85,9 @@ class Method(nn.Module, Generic[ConfigT]):
             )
         self.config = config
         self.memory = context.memory
+        # What is told of images that are offered to the memory; a method around this one may tell
+        # more.
+        self.describe: Describe = as_candidates
 
     # ------------------------------------------------------------------------------- the six verbs
 
@@ -182,7 +187,7 @@ class Method(nn.Module, Generic[ConfigT]):
         count = len(images) if room is None else min(room, len(images))
         ranks = self.rank_exemplars(images, label, count, reader)
         for batch in reader.images(images.select(ranks)):
-            yield from map(Candidate, batch.numpy())
+            yield from self.describe(batch, label, reader)
 
     def rank_exemplars(self, images: ImageSet, label: int, count: int, reader: Reader) -> Tensor:
         """Positions of the `count` images of one class worth keeping, best first."""
@@ -192,6 +197,11 @@ class Method(nn.Module, Generic[ConfigT]):
         if how == "herding":
             features = reader.apply(self.features, images)
         return select(how, features, count, reader.generator("selection", label))
+
+
+def as_candidates(images: Tensor, label: int, reader: Reader) -> Iterator[Candidate]:
+    """Images uint8 [n, H, W, C] of one class, of which nothing more is known."""
+    return map(Candidate, images.numpy())
 
 
 def kept_bytes(method: Method[Any]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from remnant.errors import InputError, nearest
 from remnant.recipes import (
     bic_presets,
     bimae_presets,
+    cim_presets,
     dytox_presets,
     er_presets,
     ewc_presets,
@@ -64,6 +65,7 @@ PRESETS: Registry[Preset] = Registry(
         mecil_presets.PRESET,
         mnemonics_presets.PRESET,
         mrdc_presets.PRESET,
+        cim_presets.PRESET,
         joint_presets.PRESET,
     ],
     name_of=lambda preset: preset.name,
