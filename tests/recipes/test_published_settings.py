@@ -153,6 +153,17 @@ SETTINGS: dict[str, list[str]] = {
         *("codec: jpeg quality=75",),
         "first: 90 epochs of 128, sgd 0.1, decay 0.0001, x0.1 at 30 60",
     ],
+    # Released: https://github.com/xfflzl/CIM-CIL, for ImageNet-Subset; the base is another
+    "cifar100-cim-10": [
+        *("backbone: name=resnet18", "budget: 2000images", "codec: boxed", "order: seed-1993"),
+        "first: 200 epochs of 256, sgd 0.1, decay 0.0005, cosine",
+        "later: 170 epochs of 256, sgd 0.1, decay 0.0005, cosine",
+    ],
+    "imagenet-subset-cim-10": [
+        *(AT_224_PX, "budget: 2000images", "codec: boxed"),
+        "first: 200 epochs of 256, sgd 0.1, decay 0.0005, cosine",
+        "later: 170 epochs of 256, sgd 0.1, decay 0.0005, cosine",
+    ],
     # FACIL on CIFAR-100; released: https://github.com/wuyuebupt/LargeScaleIncrementalLearning
     "cifar100-bic-10": [
         *("budget: 2000images", BIC_CORRECTION, "order: icarl"),

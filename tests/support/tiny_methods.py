@@ -23,6 +23,7 @@ from tests.support.worlds import SEED_OFFSET
 SGD: dict[str, Any] = {"name": "sgd", "lr": 0.05, "schedule": "cosine"}
 SIGNED = {"name": "resnet8", "has_last_relu": False}
 SMALL_ENCODER = lite0.CONFIG.model_dump() | {"image_size": 64}
+BOXED = MemoryConfig.parse({"budget": "3images/class", "codec": "boxed"})
 JPEG = MemoryConfig.parse({"budget": "2images/class", "codec": "jpeg"})
 HALVED = MemoryConfig.parse({"budget": "2images/class", "codec": "downscaled"})
 QUICK_SGD = SGD | {"lr": 0.2}  # for convolutions, whose 24 steps are few
@@ -136,6 +137,14 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "bic": lambda: _trial("bic", correction=schedule(6, name="sgd", lr=0.1)),
     "bimae": _bimae,
     "derpp": lambda: _trial("derpp", first=schedule(12, **SGD)),
+    "cim": lambda: _trial(
+        "cim",
+        BOXED,
+        first=schedule(6, **SGD),
+        refresh_every_epochs=3,
+        mask_every=4,
+        mask_images=4,
+    ),
     "dytox": _dytox,
     "er": lambda: _trial("er"),
     "ewc": lambda: _trial("ewc", softmax_over="seen", fisher={"batch_size": 4}),
@@ -196,6 +205,9 @@ TRIALS: dict[str, Callable[[], Trial]] = {
 VARIANTS: dict[str, Callable[[], Trial]] = {
     "bimae, full views": _full_views,
     "bimae, stored units": _stored_units,
+    "cim over icarl": lambda: _trial(
+        "cim", BOXED, base="icarl", backbone=SIGNED, first=schedule(6, **QUICK_SGD), mask_every=6
+    ),
     "er, convolutions": lambda: _trial(
         "er",
         backbone={"name": "conv", "channels": [8, 16]},

@@ -16,6 +16,7 @@ from remnant.methods import METHODS, MethodConfig
 from remnant.methods.a_gem import AGEMConfig
 from remnant.methods.backbones import BackboneConfig
 from remnant.methods.bimae import BilateralConfig, BiMAEConfig
+from remnant.methods.cim import CIMConfig
 from remnant.methods.dark_replay import DarkReplayConfig
 from remnant.methods.dytox import DyToxConfig
 from remnant.methods.expandable import ExpandableConfig
@@ -29,6 +30,7 @@ from remnant.methods.podnet import PODNetConfig
 from remnant.methods.prototype_augmentation import PASSConfig
 from remnant.methods.simple_expandable import SimpleExpandableConfig
 from remnant.methods.wa import WAConfig
+from remnant.methods.wrapping import UNUSED
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.settings import Settings
 from remnant.training.devices import Accelerator
@@ -93,6 +95,11 @@ TUNED: dict[str, MethodConfig] = {
         GEMConfig(first=_schedule(_SGD, sampling="share")),
         DarkReplayConfig(first=_schedule(_SGD, sampling="share", new_share=(1 / 3, 1 / 3))),
         PASSConfig(first=_schedule(_DECAYING_ADAM), backbone=BackboneConfig(name="resnet32")),
+        CIMConfig(
+            first=_schedule(_SGD),
+            base=WAConfig(first=UNUSED, has_positive_rows=True),
+            refresh_every_epochs=10,
+        ),
         DyToxConfig(first=_schedule(_DYTOX_ADAMW), balanced_tuning=_schedule(_LIGHT_ADAMW, 20)),
         ExpandableConfig(**_GROWING),
         ExpandablePrunedConfig(**_GROWING, max_scale=50.0),
@@ -240,7 +247,8 @@ def choose_config(
     method, memory = default_method(parameters), None
     if METHODS[method.name].uses_memory:
         smallest = "transform" if image_size <= _LARGEST_TRANSFORMED else "webp"
-        memory = {"budget": parameters.budget, "codec": parameters.codec or smallest}
+        suiting = METHODS[method.name].needs_codec or smallest
+        memory = {"budget": parameters.budget, "codec": parameters.codec or suiting}
     config = LearnerConfig.parse(
         {
             "image_size": image_size,

@@ -18,6 +18,7 @@ from remnant.methods.base import (
 )
 from remnant.methods.bic import BiC
 from remnant.methods.bimae import BiMAE
+from remnant.methods.cim import CIM
 from remnant.methods.dark_replay import DarkReplay
 from remnant.methods.dytox import DyTox
 from remnant.methods.er import ER
@@ -47,6 +48,7 @@ for _method in (
     AGEM,
     BiC,
     BiMAE,
+    CIM,
     DarkReplay,
     DyTox,
     ER,

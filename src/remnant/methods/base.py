@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -51,6 +51,7 @@ class MethodContext:
 
 
 ConfigT = TypeVar("ConfigT", bound=MethodConfig)
+Describe = Callable[[Tensor, int, Reader], Iterator[Candidate]]
 
 
 class Method(nn.Module, Generic[ConfigT]):
@@ -69,6 +70,7 @@ class Method(nn.Module, Generic[ConfigT]):
     takes_known_classes: ClassVar[bool] = False  # a task may bring more images of old classes
     has_one_row_per_class: ClassVar[bool] = False  # so that `forget_class` can remove one
     forgets_exactly: ClassVar[bool] = False  # what is left is as if the class had never been seen
+    needs_codec: ClassVar[str | None] = None  # the only one that it works with; None: any
     Config: ClassVar[type[MethodConfig]]
     backbone: nn.Module
     classifier: LinearClassifier
@@ -85,6 +87,9 @@ class Method(nn.Module, Generic[ConfigT]):
             )
         self.config = config
         self.memory = context.memory
+        # What is told of images that are offered to the memory; a method around this one may tell
+        # more.
+        self.describe: Describe = as_candidates
 
     # ------------------------------------------------------------------------------- the six verbs
 
@@ -201,7 +206,8 @@ class Method(nn.Module, Generic[ConfigT]):
         chosen = images.select(self.rank_exemplars(images, label, count, reader))
         sides = iter(self.side_data(chosen, reader))
         for batch in reader.images(chosen):
-            yield from (Candidate(image, side=next(sides)) for image in batch.numpy())
+            for candidate in self.describe(batch, label, reader):
+                yield replace(candidate, side=next(sides))
 
     @classmethod
     def side_bytes(cls, num_seen_classes: int) -> int:
@@ -224,6 +230,11 @@ class Method(nn.Module, Generic[ConfigT]):
         if how == "herding":
             features = reader.apply(self.features, images)
         return select(how, features, count, reader.generator("selection", label))
+
+
+def as_candidates(images: Tensor, label: int, reader: Reader) -> Iterator[Candidate]:
+    """Images uint8 [n, H, W, C] of one class, of which nothing more is known."""
+    return map(Candidate, images.numpy())
 
 
 def kept_bytes(method: Method[Any]) -> dict[str, int]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Shortcut = Literal["pad", "project"]  # [resnet] options A and B
+Activation = Callable[[Tensor], Tensor]
 
 
 class BasicBlock(nn.Module):
@@ -38,9 +40,9 @@ class BasicBlock(nn.Module):
     def forward(self, maps: Tensor) -> Tensor:
         return self.activate(self.add(maps))
 
-    def add(self, maps: Tensor) -> Tensor:
+    def add(self, maps: Tensor, activate: Activation = F.relu) -> Tensor:
         """The sum of both paths."""
-        inner = F.relu(self.norm1(self.conv1(maps)))
+        inner = activate(self.norm1(self.conv1(maps)))
         return self.norm2(self.conv2(inner)) + self._shortcut(maps)
 
     def activate(self, summed: Tensor) -> Tensor:
@@ -106,8 +108,8 @@ class ResNet(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def _stem(self, views: Tensor) -> Tensor:
-        current = F.relu(self.norm(self.conv(views)))
+    def _stem(self, views: Tensor, activate: Activation = F.relu) -> Tensor:
+        current = activate(self.norm(self.conv(views)))
         return F.max_pool2d(current, 3, 2, 1) if self.has_pooling else current
 
     def maps(self, views: Tensor) -> list[Tensor]:
@@ -118,6 +120,24 @@ class ResNet(nn.Module):
             current = stage(current)
             outputs.append(current)
         return outputs
+
+    @property
+    def num_activations(self) -> int:
+        """ReLUs of the network: one of the stem and two of each block."""
+        blocks = [block for block in self.modules() if isinstance(block, BasicBlock)]
+        return 1 + len(blocks) + sum(block.has_relu for block in blocks)
+
+    def maps_through(self, views: Tensor, activations: Sequence[Activation]) -> Tensor:
+        """The output of the last stage [B, C, H, W] with others in place of the ReLUs, in turn."""
+        assert len(activations) == self.num_activations, "one for each ReLU"
+        others = iter(activations)
+        current = self._stem(views, next(others))
+        for stage in self.stages:
+            for block in stage.children():
+                assert isinstance(block, BasicBlock), "stages are made of blocks"
+                current = block.add(current, next(others))
+                current = next(others)(current) if block.has_relu else current
+        return current
 
     def forward(self, views: Tensor) -> Tensor:
         views = views.contiguous(memory_format=torch.channels_last)
