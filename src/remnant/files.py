@@ -45,6 +45,19 @@ def _mode_of(path: Path) -> int:
         return 0o666 & ~_UMASK
 
 
+@contextmanager
+def staged(path: Path) -> Iterator[BinaryIO]:
+    """A new file in a folder that nobody reads before `sync_all`; many of them are then cheap."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        yield file
+
+
+def sync_all() -> None:
+    """Make all that was written, by any process, survive a power cut."""
+    os.sync()
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, with those above it, that survives a power cut."""
     if not folder.is_dir():

@@ -7,7 +7,7 @@ Axes: B images of a batch, C channels, H height, W width, GH x GW patches of an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from remnant.images import ImageSet
+from remnant.images import Images, ImageSet, Shape
 from remnant.settings import Settings
 
 
@@ -179,6 +179,14 @@ class Reader(Protocol):
 
         Runs in evaluation mode without gradient, shared among processes. `mirrored` flips the
         views left to right.
+        """
+        ...
+
+    def hold(self, batches: Iterable[Tensor], count: int, shape: Shape) -> Images:
+        """`count` images that come in batches, uint8 [b, *shape], to be read while a task lasts.
+
+        Few are held in memory, many in a scratch file: what a method computes from all exemplars
+        must not grow with the classes.
         """
         ...
 

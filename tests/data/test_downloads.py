@@ -261,6 +261,16 @@ def test_full_disk_is_reported_and_leaves_nothing(
     assert "No space left on device" in message
 
 
+def test_a_data_set_is_synced_once_before_it_is_put_in_place(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_place: list[bool] = []
+    monkeypatch.setattr(files.os, "sync", lambda: in_place.append((tmp_path / FOLDER).exists()))
+    install(server.archive(), tmp_path)
+    assert in_place == [False]
+    assert (tmp_path / FOLDER / "train.bin").is_file()
+
+
 def test_leftovers_of_a_killed_download_go_after_a_day(server: Server, tmp_path: Path) -> None:
     old, new = tmp_path / ".cifar100.old.partial", tmp_path / ".cifar100.new.partial"
     old.mkdir()

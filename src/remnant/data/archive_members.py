@@ -85,6 +85,8 @@ class ArchiveSpec:
 def unpack(archive: ArchiveSpec, path: Path, destination: Path) -> None:
     """Copy the expected members of the archive file at `path` below `destination`.
 
+    Nothing is synced: there may be a hundred thousand files, and the caller syncs once for all.
+
     Raises:
         InputError: The archive is damaged, incomplete or hostile; what was copied is for the
             caller to remove.
@@ -112,7 +114,7 @@ def unpack(archive: ArchiveSpec, path: Path, destination: Path) -> None:
 
 def _copy(content: IO[bytes], member: Member, name: str, target: Path) -> None:
     num_bytes = 0
-    with files.replacing(target) as file:
+    with files.staged(target) as file:
         while chunk := content.read(_CHUNK_BYTES):
             num_bytes += len(chunk)
             if num_bytes > member.most_bytes:

@@ -58,6 +58,7 @@ def install_archive(
         _remove_stale(name, root)
         with tempfile.TemporaryDirectory(".partial", f".{name}.", root) as staging:
             _fetch(name, archive, root, Path(staging), progress)
+            files.sync_all()  # before anything is put in place
             _move(Path(staging) / archive.folder, target)
     except OSError as error:
         raise InputError(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import chain
 from typing import ClassVar, Literal
 
 import torch
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from remnant.errors import InputError
-from remnant.images import ArrayImages, ImageSet, Task
+from remnant.images import ImageSet, Task
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.distillation import DistillationConfig, distill
@@ -214,8 +215,8 @@ def validation_ranks(count: int, ratio: float) -> Tensor:
 
 
 def join(new: ImageSet, exemplars: ImageSet, reader: Reader) -> ImageSet:
-    """Both in one set, read into memory, with ids that count from 0."""
-    stored = exemplars.images.read(torch.arange(len(exemplars)))
-    pixels = torch.cat([*reader.images(new), stored])
+    """Both in one set, decoded once, with ids that count from 0."""
     labels = torch.cat([new.labels, exemplars.labels])
-    return ImageSet(ArrayImages(pixels), labels, torch.arange(len(labels)))
+    batches = chain(reader.images(new), reader.images(exemplars))
+    images = reader.hold(batches, len(labels), new.images.shape)
+    return ImageSet(images, labels, torch.arange(len(labels)))

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from remnant.images import ArrayImages, ImageSet, patches_to_pixels
+from remnant.images import ImageSet, patches_to_pixels
 from remnant.losses import detail_loss, reconstruction_loss
 from remnant.methods.bimae_config import BiMAEConfig
 from remnant.models.bilateral import BilateralMAE
@@ -70,11 +70,11 @@ def _redraw(network: BilateralMAE, views: Tensor, noise: Tensor, mask_ratio: flo
 def complete_set(network: MaskedNetwork, stored: ImageSet, reader: Reader) -> ImageSet:
     """Exemplars known in part, completed; which patches were stored is still told."""
     assert stored.is_known is not None, "whole exemplars need no completion"
-    completed = [
+    completed = (
         complete_images(network, stored.images.read(rows), stored.is_known[rows], reader)
         for rows in torch.arange(len(stored)).split(_COMPLETED_AT_ONCE)
-    ]
-    return replace(stored, images=ArrayImages(torch.cat(completed)))
+    )
+    return replace(stored, images=reader.hold(completed, len(stored), stored.images.shape))
 
 
 @torch.no_grad()

@@ -139,6 +139,7 @@ class Experiment:
             config.seed,
             accumulate=config.training.accumulate,
             checkpoint_every_steps=config.training.checkpoint_every_steps,
+            scratch=folder,
         )
         self._checkpoints = Checkpoints(folder / CHECKPOINTS)
         self._loop = TaskLoop(

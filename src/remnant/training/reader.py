@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from remnant.images import ImageSet
+from remnant.images import Images, ImageSet, Shape
 from remnant.randomness import generator
 from remnant.training.batches import Preprocessing
 from remnant.training.processes import Processes
+from remnant.training.scratch import hold_images
 from remnant.views.augment import test_views, to_images
 
 _BATCH_SIZE = 256
@@ -20,12 +22,16 @@ _BATCH_PIXELS = _BATCH_SIZE * 64 * 64  # fewer images at a time where they are l
 class ViewReader:
     """The `Reader` that methods are given."""
 
-    def __init__(self, processes: Processes, look: Preprocessing, seed: int) -> None:
+    def __init__(
+        self, processes: Processes, look: Preprocessing, seed: int, scratch: Path | None = None
+    ) -> None:
+        """`scratch` is a folder for large passing files; None: where temporary files go."""
         self.seed = seed
         self.mean = look.mean
         self.std = look.std
         self._processes = processes
         self.on_images: Callable[[int], None] = lambda _: None  # told how many were just read
+        self._scratch = scratch
 
     def generator(self, *purpose: str | int) -> torch.Generator:
         return generator(self.seed, *purpose)
@@ -49,6 +55,9 @@ class ViewReader:
             outputs.append(output.float() if output.is_floating_point() else output)
             self.on_images(len(positions))
         return self._processes.gather(torch.cat(outputs))[: len(images)].cpu()
+
+    def hold(self, batches: Iterable[Tensor], count: int, shape: Shape) -> Images:
+        return hold_images(batches, count, shape, self._scratch)
 
     def views(self, images: Tensor) -> Tensor:
         return test_views(images.to(self._processes.device), self.mean, self.std)

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -56,9 +57,10 @@ class Trainer:
         *,
         accumulate: int = 1,
         checkpoint_every_steps: int = 500,
+        scratch: Path | None = None,  # a folder for large passing files
     ) -> None:
         self.processes = processes
-        self.reader = ViewReader(processes, look, seed)
+        self.reader = ViewReader(processes, look, seed, scratch)
         self._look = look
         self._seed = seed
         self.accumulate = accumulate
