@@ -255,15 +255,15 @@ def test_a_full_disk_is_reported_and_harms_nothing(
 # -------------------------------------------------------------------------------------- bad uploads
 
 
-def bomb() -> bytes:
-    """A PNG of a few bytes that claims 40,000 x 40,000 pixels."""
+def bomb(width: int = 40_000, height: int = 40_000) -> bytes:
+    """A PNG of a few bytes that claims so many pixels."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return (
             struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
         )
 
-    head = struct.pack(">IIBBBBB", 40_000, 40_000, 8, 2, 0, 0, 0)
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunks = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + chunks
 
@@ -274,6 +274,8 @@ BAD = {
     "nothing": (b"", "does not decode"),
     "truncated": (NOISE[:-900], "does not decode"),
     "bomb": (bomb(), "at most 80,000,000 pixels"),
+    "column": (bomb(1, 80_000_000), "sides of at most 65,535 pixels"),
+    "memory": (bomb(8_900, 8_900), "at most 256 MiB of memory while it is decoded; a PNG of"),
     "tiff": (b"II*\x00" + bytes(100), "must be a whole JPEG, PNG, WebP, BMP or GIF"),
 }
 
@@ -314,6 +316,15 @@ def test_too_many_bytes_or_images_are_refused(
     message = "'large.png' must have at most 1 MiB; it has more. Send a smaller file."
     assert sentence(client("POST", "/api/predict", **large), 413) == message
     assert "at most 2 images; got 3" in sentence(client.teach("e", pictures("e")), 413)
+
+
+def test_an_uploaded_image_is_decoded_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, plain = [], Image.open
+    monkeypatch.setattr(Image, "open", lambda *a, **k: opened.append(1) or plain(*a, **k))
+    assert client("POST", "/api/predict", **upload(NOISE)).status_code == 200
+    assert len(opened) == 1
+    client.finished_job(client.teach("e", pictures("e", per_class=3)).json()["id"])
+    assert len(opened) == 1 + 3
 
 
 def test_a_missing_part_of_a_form_is_named(client: Client) -> None:

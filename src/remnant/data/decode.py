@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import math
 import struct
-import threading
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from PIL import Image
 
+from remnant.data.decoding_memory import decoding_bytes, memory_for
 from remnant.errors import InputError
 from remnant.images import crop_box
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif")
 MAX_PIXELS = 80_000_000  # below the count at which Pillow itself begins to warn
+MAX_SIDE = 65_535  # what a JPEG can have; every row costs memory, however short it is
 
 _STRIP = 256  # rows that are converted at a time
-# The largest pictures take some 300 MB while they are decoded: two at a time.
-_HUGE = 10_000_000  # pixels
-_decoding_huge = threading.Semaphore(2)
 _LARGE = 64  # px; beyond it images are framed with a margin, as ImageNet's are
 _ORIENTATION = 0x0112  # the EXIF tag
 _UPRIGHT = {
@@ -61,11 +60,17 @@ def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> n
         return _frame(picture, size, draw)
 
 
-def decode_stream(file: BinaryIO, size: int, name: str) -> np.ndarray:
-    """What `decode_file` makes of a file with this content; errors call it `name`."""
+def decode_stream(
+    file: BinaryIO, size: int, name: str, *, most_bytes: int | None = None
+) -> np.ndarray:
+    """What `decode_file` makes of a file with this content; errors call it `name`.
+
+    Args:
+        most_bytes: Refuse a picture that takes more memory than this while it is decoded.
+    """
     with _explaining(name), Image.open(file, formats=FORMATS) as picture:
         _check_pixels(picture, name)
-        return _frame(picture, size, None)
+        return _frame(picture, size, None, name, most_bytes)
 
 
 def frame_picture(picture: Image.Image, size: int, name: str) -> np.ndarray:
@@ -99,6 +104,11 @@ def _explaining(name: str) -> Iterator[None]:
 def _check_pixels(picture: Image.Image, name: str) -> None:
     if picture.width * picture.height > MAX_PIXELS:
         raise _too_large(name)
+    if max(picture.size) > MAX_SIDE:
+        raise InputError(
+            f"{name} must have sides of at most {MAX_SIDE:,} pixels; it is {picture.width:,} x "
+            f"{picture.height:,}. Make it smaller, or remove it."
+        )
 
 
 def _too_large(name: str) -> InputError:
@@ -108,21 +118,52 @@ def _too_large(name: str) -> InputError:
     )
 
 
-def _frame(picture: Image.Image, size: int, draw: Sequence[float] | None) -> np.ndarray:
-    with _decoding_huge if picture.width * picture.height > _HUGE else nullcontext():
-        return _frame_now(picture, size, draw)
+@dataclass(frozen=True)
+class _Frame:
+    """Which part of a picture is wanted, and how the picture lies in its file."""
+
+    box: Box  # in the upright picture, at its full size
+    upright: tuple[int, int]  # width and height
+    orientation: int
 
 
-def _frame_now(picture: Image.Image, size: int, draw: Sequence[float] | None) -> np.ndarray:
+def _frame(
+    picture: Image.Image,
+    size: int,
+    draw: Sequence[float] | None,
+    name: str = "",
+    most_bytes: int | None = None,
+) -> np.ndarray:
+    full_pixels = picture.width * picture.height
+    # A JPEG tells how it lies before it is loaded; a PNG may tell it behind its pixels.
+    frame = _plan_frame(picture, size, draw) if picture.format == "JPEG" else None
+    needed = decoding_bytes(picture, full_pixels)
+    if most_bytes is not None and needed > most_bytes:
+        raise InputError(
+            f"{name} must take at most {most_bytes >> 20} MiB of memory while it is decoded; a "
+            f"{picture.format} of {full_pixels:,} pixels takes {needed >> 20} MiB. Make it smaller."
+        )
+    with memory_for(picture, full_pixels):
+        return _cut_out(picture, frame or _plan_frame(picture, size, draw), size, draw)
+
+
+def _plan_frame(picture: Image.Image, size: int, draw: Sequence[float] | None) -> _Frame:
     orientation = _orientation(picture)
     is_turned = orientation >= 5  # lies on its side in the file
     width, height = picture.size[::-1] if is_turned else picture.size
     box = _test_box(width, height, size) if draw is None else crop_box(width, height, draw)
     _draft(picture, box, (width, height), size, is_turned=is_turned)
+    return _Frame(box, (width, height), orientation)
+
+
+def _cut_out(
+    picture: Image.Image, frame: _Frame, size: int, draw: Sequence[float] | None
+) -> np.ndarray:
     upright = to_rgb(picture)
-    if orientation in _UPRIGHT:
-        upright = upright.transpose(_UPRIGHT[orientation])
-    box = _scaled(box, upright.width / width, upright.height / height, upright.size)
+    if frame.orientation in _UPRIGHT:
+        upright = upright.transpose(_UPRIGHT[frame.orientation])
+    width, height = frame.upright
+    box = _scaled(frame.box, upright.width / width, upright.height / height, upright.size)
     if draw is not None:
         upright, box = _cut(upright, box)
     return np.asarray(upright.resize((size, size), Image.Resampling.BILINEAR, box))

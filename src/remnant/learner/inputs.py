@@ -7,7 +7,6 @@ that names the image.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from remnant.data.decode import ENDINGS, FORMATS, decode_file, decode_stream, frame_picture
+from remnant.data.decode import ENDINGS, FORMATS, decode_file, frame_picture
 from remnant.data.file_images import MAX_IN_MEMORY_BYTES, FileImages, PathTable
 from remnant.data.folder import list_images, subfolders
 from remnant.errors import InputError
@@ -32,14 +31,14 @@ Channels = tuple[float, float, float]  # one value for each of red, green and bl
 
 
 @dataclass(frozen=True)
-class EncodedImage:
-    """The content of an image file that came without a path, over a network for example."""
+class FramedImage:
+    """An image that was decoded to the learner's size before, of a file without a path."""
 
     name: str  # for errors
-    content: bytes
+    pixels: np.ndarray  # uint8 [size, size, 3], as `data.decode` frames them
 
 
-RawImage = np.ndarray | Image.Image | Path | EncodedImage
+RawImage = np.ndarray | Image.Image | Path | FramedImage
 
 _WORKERS = max(1, min(8, os.cpu_count() or 1))  # threads; Pillow lets them run at once
 _SIZES_MEASURED = 200  # images whose sizes decide the size for all
@@ -179,7 +178,7 @@ def _as_image(item: Any, index: int) -> RawImage:
         return _as_path(item)
     if isinstance(item, Image.Image) and item.mode in ("F", "I") and item.format is None:
         return _as_pixels(np.asarray(item), f"image {index}")  # computed values, not 8-bit pixels
-    if isinstance(item, Image.Image | EncodedImage):
+    if isinstance(item, Image.Image | FramedImage):
         return item
     if isinstance(item, Tensor):
         item = item.detach().cpu().numpy()
@@ -249,11 +248,12 @@ def _shorter_side(item: RawImage) -> int:
         return min(item.shape[:2])
     if isinstance(item, Image.Image):
         return min(item.size)
-    if isinstance(item, Path) and not item.is_file():
+    if isinstance(item, FramedImage):
+        return min(item.pixels.shape[:2])
+    if not item.is_file():
         _framed(item, 8, "")  # raises an error that says what is wrong
     try:
-        source = io.BytesIO(item.content) if isinstance(item, EncodedImage) else item
-        with Image.open(source, formats=FORMATS) as picture:
+        with Image.open(item, formats=FORMATS) as picture:
             return min(picture.size)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         _framed(item, 8, "")  # raises an error that says what is wrong
@@ -317,8 +317,10 @@ def try_each(given: RawInputs, size: int) -> tuple[Images, dict[int, str]]:
 def _framed(item: RawImage, size: int, name: str) -> np.ndarray:
     if isinstance(item, Path):
         return decode_file(item, size)
-    if isinstance(item, EncodedImage):
-        return decode_stream(io.BytesIO(item.content), size, item.name)
+    if isinstance(item, FramedImage):
+        if item.pixels.shape != (size, size, 3):
+            raise InputError(f"{item.name} was read for another size of images. Send it again.")
+        return item.pixels
     if isinstance(item, Image.Image):
         return frame_picture(item, size, name)
     return frame_picture(Image.fromarray(np.ascontiguousarray(item)), size, name)

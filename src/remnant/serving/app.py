@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
@@ -13,6 +14,7 @@ from starlette.exceptions import HTTPException
 from remnant._version import __version__
 from remnant.errors import InputError
 from remnant.serving import pages, routes
+from remnant.serving.connections import Deadlines
 from remnant.serving.guard import Guard, Rules, error_response
 from remnant.serving.jobs import ConflictError
 from remnant.serving.store_session import NotFoundError, StoreSession, UnreadableError
@@ -36,6 +38,8 @@ def build_app(session: StoreSession, rules: Rules) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # A thread for every connection, so that those who wait for memory keep nobody else waiting.
+        current_default_thread_limiter().total_tokens = Deadlines().connections
         yield
         await run_in_threadpool(session.close)
 

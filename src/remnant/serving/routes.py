@@ -68,7 +68,7 @@ def predict(
     ] = 5,
 ) -> schemas.Prediction:
     """Predict the class of an image."""
-    return schemas.Prediction(guesses=session.predict(receive(image), top))
+    return schemas.Prediction(guesses=session.predict(receive(image, session.image_size), top))
 
 
 @router.post(
@@ -95,7 +95,7 @@ def teach(
     the store as it was before.
     """
     session.jobs.check_free()  # before the images are decoded
-    return session.teach(check_name(name), receive_all(images)).status()
+    return session.teach(check_name(name), receive_all(images, session.image_size)).status()
 
 
 @router.get("/jobs/{id}", responses=_errors(_404=_NO_JOB, _422=_INVALID))

@@ -19,9 +19,13 @@ class UploadLimits(Settings):
     """The largest uploads that the server accepts."""
 
     image_bytes: int = Field(description="Maximum size of one image file, in bytes.")
-    images: int = Field(description="Maximum number of images in one teach request.")
+    images: int = Field(description="Maximum number of images in one request.")
     request_bytes: int = Field(description="Maximum size of a whole request, in bytes.")
     pixels: int = Field(description="Maximum number of pixels of one decoded image.")
+    decoding_bytes: int = Field(
+        description="Maximum memory that one image may take while it is decoded, in bytes; JPEG "
+        "files are decoded at a smaller size and take less."
+    )
     name_characters: int = Field(description="Maximum length of a class name, in characters.")
 
 

@@ -15,6 +15,7 @@ import uvicorn
 
 from remnant.errors import InputError
 from remnant.serving.app import build_app
+from remnant.serving.connections import LimitedConnection
 from remnant.serving.guard import Rules
 from remnant.serving.store_session import StoreSession
 from remnant.serving.uploads import LIMITS
@@ -88,6 +89,7 @@ def _configure(session: StoreSession, address: Address) -> uvicorn.Config:
     )
     return uvicorn.Config(
         build_app(session, rules),
+        http=LimitedConnection,
         log_level="warning",
         access_log=False,  # URLs may contain the token
         server_header=False,

@@ -16,7 +16,7 @@ from PIL import Image
 from remnant._version import __version__
 from remnant.errors import InputError
 from remnant.learner import Learner, forget_in_store, learn_into_store
-from remnant.learner.inputs import EncodedImage, Label
+from remnant.learner.inputs import FramedImage, Label
 from remnant.memory import PartialCodec
 from remnant.serving.jobs import ConflictError, Job, Jobs, Observer
 from remnant.serving.schemas import ClassInfo, Guess, StoreInfo
@@ -78,6 +78,11 @@ class StoreSession:
     def name(self) -> str:
         return self.path.name
 
+    @property
+    def image_size(self) -> int:
+        """Side of the images that the store takes, in pixels."""
+        return self.version().learner.image_size_
+
     def version(self) -> StoreVersion:
         """The store as it is on disk; while a job runs, as it was before the job.
 
@@ -136,7 +141,7 @@ class StoreSession:
         memory = self.version().learner.memory_
         return memory is not None and isinstance(memory.codec, PartialCodec)
 
-    def predict(self, image: EncodedImage, top: int) -> list[Guess]:
+    def predict(self, image: FramedImage, top: int) -> list[Guess]:
         """The most probable classes, best first."""
         version = self.version()
         with version.predict_lock:
@@ -165,7 +170,7 @@ class StoreSession:
 
     # -------------------------------------------------------------------------------- changing
 
-    def teach(self, name: str, images: list[EncodedImage]) -> Job:
+    def teach(self, name: str, images: list[FramedImage]) -> Job:
         """Start a job; until it is done, predictions come from the store as it was before.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Uploaded images and names: checked for count and size before anything is decoded."""
+"""Uploaded images and names: checked for count and size, then decoded once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import unicodedata
 from fastapi import UploadFile
 
 from remnant.data.decode import MAX_PIXELS, decode_stream
+from remnant.data.decoding_memory import DECODING_BYTES
 from remnant.errors import InputError
-from remnant.learner.inputs import EncodedImage
+from remnant.learner.inputs import FramedImage
 from remnant.serving.schemas import UploadLimits
 
 # Chosen: photos taken with a phone have 2 to 12 MB, and a class is taught with tens of them.
@@ -18,6 +19,7 @@ LIMITS = UploadLimits(
     images=200,
     request_bytes=256 << 20,
     pixels=MAX_PIXELS,
+    decoding_bytes=DECODING_BYTES,
     name_characters=100,
 )
 _MAX_SHOWN = 60  # characters of a file name in an error message
@@ -27,12 +29,12 @@ class TooLargeError(InputError):
     """An upload exceeds a limit."""
 
 
-def receive(upload: UploadFile) -> EncodedImage:
-    """The content of an uploaded file, checked to be a complete image.
+def receive(upload: UploadFile, size: int) -> FramedImage:
+    """An uploaded file as an image of the store's size.
 
     Raises:
         TooLargeError: It has too many bytes.
-        InputError: It is not an image, or has too many pixels.
+        InputError: It is not a whole image, or takes too much memory to decode.
     """
     name = _shown(upload.filename)
     content = upload.file.read(LIMITS.image_bytes + 1)
@@ -41,23 +43,24 @@ def receive(upload: UploadFile) -> EncodedImage:
             f"{name} must have at most {LIMITS.image_bytes >> 20} MiB; it has more. Send a smaller "
             "file."
         )
-    decode_stream(io.BytesIO(content), 8, name)  # decodes a large JPEG at reduced size
-    return EncodedImage(name, content)
+    upload.file.close()  # its copy on disk is not needed any more
+    pixels = decode_stream(io.BytesIO(content), size, name, most_bytes=LIMITS.decoding_bytes)
+    return FramedImage(name, pixels)
 
 
-def receive_all(uploads: list[UploadFile]) -> list[EncodedImage]:
-    """The images of a teach request, all checked.
+def receive_all(uploads: list[UploadFile], size: int) -> list[FramedImage]:
+    """The images of a request, all decoded.
 
     Raises:
         TooLargeError: There are too many, or one has too many bytes.
-        InputError: One is not an image.
+        InputError: One cannot be used.
     """
     if len(uploads) > LIMITS.images:
         raise TooLargeError(
-            f"a request must have at most {LIMITS.images} images; got {len(uploads):,}. Teach the "
-            "class in several requests."
+            f"a request must have at most {LIMITS.images} images; got {len(uploads):,}. Send "
+            "several requests."
         )
-    return [receive(upload) for upload in uploads]
+    return [receive(upload, size) for upload in uploads]
 
 
 def check_name(name: str) -> str:

@@ -1,0 +1,84 @@
+"""The memory that pictures take while they are decoded, limited over all threads together.
+
+A small file can hold a picture of many pixels, so that the size of files limits nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from PIL import Image
+
+# Chosen: a photo of 12 million pixels takes 48 MB, so that five are decoded at a time.
+DECODING_BYTES = 256 << 20
+_MUCH = 64 << 20  # bytes; given back to the system after use, since others will not need as much
+# Pillow holds three channels in four bytes, and two as well.
+_NARROW_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
+_WIDE = 4  # bytes of a pixel in all other modes
+_WEBP = 12  # bytes per pixel of the decoder's own canvases and of its answer
+
+
+def decoding_bytes(picture: Image.Image, full_pixels: int) -> int:
+    """About how many bytes it takes to load a picture and turn it into RGB.
+
+    Args:
+        picture: Opened, not loaded; a JPEG already drafted to the size that is needed.
+        full_pixels: Of the picture before it was drafted.
+    """
+    pixels = picture.width * picture.height
+    is_rgb = picture.mode == "RGB" and "transparency" not in picture.info
+    found = pixels * (_NARROW_MODES.get(picture.mode, _WIDE) + (0 if is_rgb else _WIDE))
+    if picture.format == "WEBP":
+        found += pixels * _WEBP
+    if "progressive" in picture.info:  # all coefficients are held until the last scan is read
+        found += full_pixels * 2 * len(picture.getbands())
+    return found
+
+
+class MemoryGate:
+    """Lets threads in, first come first served, while what they hold together is below a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._held = 0
+        self._turn = threading.Lock()
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def hold(self, num_bytes: int) -> Iterator[None]:
+        """Wait for so much memory; more than the limit is had alone."""
+        with self._turn, self._changed:
+            self._changed.wait_for(lambda: self._held == 0 or self._held + num_bytes <= self.limit)
+            self._held += num_bytes
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held -= num_bytes
+                self._changed.notify_all()
+
+
+GATE = MemoryGate(DECODING_BYTES)
+
+
+@contextmanager
+def memory_for(picture: Image.Image, full_pixels: int) -> Iterator[None]:
+    """Wait until there is memory to decode a picture; inside, load it and let go of it."""
+    num_bytes = decoding_bytes(picture, full_pixels)
+    with GATE.hold(num_bytes):
+        yield
+        if num_bytes > _MUCH:
+            picture.close()  # its pixels too
+            _give_back()
+
+
+def _give_back() -> None:
+    """Return freed memory to the system, where glibc keeps it."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
+        if trim is not None:
+            trim(0)

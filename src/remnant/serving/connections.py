@@ -1,0 +1,137 @@
+"""Connections with deadlines: nobody keeps the server from others by sending or reading slowly.
+
+A request has three stages: its head arrives, its body arrives, its answer is made and read. Each
+has a deadline. When all connections are taken, the one that has waited longest for its head gives
+way to a new one: honest clients send a head at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+Stage = Literal["head", "body", "answer"]
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds that each stage of a request may take, and how many connections there may be."""
+
+    connections: int = 64  # Chosen: a browser opens six
+    head: float = 10.0
+    body: float = 30.0  # and one more second for each `body_rate` bytes that have arrived
+    body_rate: int = 64 << 10
+    answer: float = 600.0  # Chosen: 200 images are scored in this time on a slow machine
+    reading: float = 30.0  # in which a client must take some of its answer
+    check_every: float = 1.0
+
+
+class LimitedConnection(H11Protocol):
+    """One connection; ends itself when a deadline has passed."""
+
+    deadlines = Deadlines()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._since = self._resumed = self.loop.time()
+        self._stage_seen: tuple[Stage, int] = ("head", id(None))
+        self._num_received = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds for which this connection has been without a whole head; None: it has one."""
+        return self.loop.time() - self._since if self._stage() == "head" else None
+
+    # ----------------------------------------------------------- asyncio's protocol interface
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore
+        if len(self.connections) >= self.deadlines.connections and not self._make_room():
+            transport.write(_response(503, "the server has too many connections. Try again later."))
+            transport.close()
+            self.transport = transport
+            return
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(self.deadlines.check_every, self._check)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.flow is not None:  # else it was never taken
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.flow is None:
+            return
+        self._num_received += len(data)
+        super().data_received(data)
+        self._note_stage()
+
+    def pause_writing(self) -> None:
+        self._resumed = self.loop.time()
+        super().pause_writing()
+
+    # ------------------------------------------------------------------------------ deadlines
+
+    def _stage(self) -> Stage:
+        if self.cycle is None or self.cycle.response_complete:
+            return "head"
+        return "body" if self.cycle.more_body else "answer"
+
+    def _note_stage(self) -> None:
+        """Remember when the present stage began."""
+        stage = self._stage(), id(self.cycle)
+        if stage != self._stage_seen:
+            self._stage_seen = stage
+            self._since = self.loop.time()
+            self._num_received = 0
+
+    def _check(self) -> None:
+        self._note_stage()
+        self._timer = self.loop.call_later(self.deadlines.check_every, self._check)
+        now, limits, stage = self.loop.time(), self.deadlines, self._stage()
+        allowed = {
+            "head": limits.head,
+            "body": limits.body + self._num_received / limits.body_rate,
+            "answer": limits.answer,
+        }[stage]
+        is_unread = self.flow.write_paused and now - self._resumed > limits.reading
+        if now - self._since > allowed or is_unread:
+            self._end(stage)
+
+    def _end(self, stage: Stage) -> None:
+        """Say why, if the client has begun a request that is not being answered; then hang up."""
+        is_idle = stage == "head" and self._num_received == 0
+        if stage == "answer" or is_idle or self.transport.is_closing():
+            self.transport.abort()
+            return
+        self.transport.write(_response(408, f"the {stage} of the request took too long."))
+        self.transport.close()
+
+    def _make_room(self) -> bool:
+        """End the connection that has waited longest for its head; whether there is one."""
+        waiting = [
+            (one.waited, id(one), one)
+            for one in self.connections
+            if isinstance(one, LimitedConnection) and one.waited is not None
+        ]
+        if not waiting:
+            return False
+        longest = max(waiting)[2]
+        self.connections.discard(longest)  # at once: others may come before it is lost
+        longest.transport.abort()
+        return True
+
+
+def _response(status: int, sentence: str) -> bytes:
+    body = json.dumps({"error": sentence}).encode()
+    reason = {408: "Request Timeout", 503: "Service Unavailable"}[status]
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,114 @@
+"""Claims about the memory that pictures take while they are decoded."""
+
+from __future__ import annotations
+
+import io
+import struct
+import threading
+import zlib
+
+import pytest
+from PIL import Image
+
+from remnant.data.decode import decode_stream
+from remnant.data.decoding_memory import MemoryGate, decoding_bytes
+from remnant.errors import InputError
+
+PIXELS = 40 * 30
+
+
+def stored(mode: str, file_format: str, **options: object) -> io.BytesIO:
+    stream = io.BytesIO()
+    Image.new(mode, (40, 30)).save(stream, file_format, **options)
+    stream.seek(0)
+    return stream
+
+
+def tall_png(height: int) -> io.BytesIO:
+    """A header that claims one column of so many pixels."""
+    content = io.BytesIO(b"\x89PNG\r\n\x1a\n")
+    content.seek(0, io.SEEK_END)
+    header = struct.pack(">IIBBBBB", 1, height, 8, 2, 0, 0, 0)
+    for kind, body in ((b"IHDR", header), (b"IDAT", zlib.compress(b"\0")), (b"IEND", b"")):
+        content.write(struct.pack(">I", len(body)) + kind + body)
+        content.write(struct.pack(">I", zlib.crc32(kind + body)))
+    content.seek(0)
+    return content
+
+
+def test_a_picture_of_one_column_is_refused_before_decoding() -> None:
+    """Pillow spends 20 bytes on every row: 80 million rows would take 1.6 GB."""
+    with pytest.raises(InputError, match="sides of at most 65,535 pixels; it is 1 x 80,000,000"):
+        decode_stream(tall_png(80_000_000), 8, "tall.png")
+
+
+@pytest.mark.parametrize(
+    ("mode", "file_format", "options", "bytes_per_pixel"),
+    [
+        ("RGB", "PNG", {}, 4),
+        ("RGBA", "PNG", {}, 4 + 4),
+        ("L", "PNG", {}, 1 + 4),
+        ("I;16", "PNG", {}, 2 + 4),
+        ("P", "PNG", {"transparency": 0}, 1 + 4),
+        ("RGB", "JPEG", {}, 4),
+        ("RGB", "JPEG", {"progressive": True}, 4 + 3 * 2),
+    ],
+)
+def test_bytes_follow_from_mode_and_format(
+    mode: str, file_format: str, options: dict[str, object], bytes_per_pixel: int
+) -> None:
+    with Image.open(stored(mode, file_format, **options)) as picture:
+        assert decoding_bytes(picture, PIXELS) == bytes_per_pixel * PIXELS
+
+
+def test_what_takes_too_much_memory_is_refused() -> None:
+    limit = 5 * PIXELS
+    decode_stream(stored("RGB", "PNG"), 8, "opaque.png", most_bytes=limit)
+    with pytest.raises(InputError, match=r"clear\.png must take at most .* of memory while"):
+        decode_stream(stored("RGBA", "PNG"), 8, "clear.png", most_bytes=limit)
+
+
+def test_threads_together_hold_no_more_than_the_limit() -> None:
+    gate, lock = MemoryGate(100), threading.Lock()
+    held, most = 0, 0
+
+    def decode(num_bytes: int) -> None:
+        nonlocal held, most
+        for _ in range(50):
+            with gate.hold(num_bytes):
+                with lock:
+                    held += num_bytes
+                    most = max(most, held)
+                with lock:
+                    held -= num_bytes
+
+    threads = [threading.Thread(target=decode, args=(size,)) for size in (30, 40, 50, 60, 100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert 0 < most <= 100
+
+
+def test_more_than_the_limit_is_had_alone() -> None:
+    gate, is_inside, may_leave = MemoryGate(100), threading.Event(), threading.Event()
+    has_entered = threading.Event()
+
+    def hold_small() -> None:
+        with gate.hold(1):
+            is_inside.set()
+            assert may_leave.wait(60)
+
+    def hold_large() -> None:
+        with gate.hold(1000):
+            has_entered.set()
+
+    small, large = threading.Thread(target=hold_small), threading.Thread(target=hold_large)
+    small.start()
+    assert is_inside.wait(60)
+    large.start()
+    assert not has_entered.wait(0.05)
+    may_leave.set()
+    assert has_entered.wait(60)
+    small.join(60)
+    large.join(60)
