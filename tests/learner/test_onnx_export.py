@@ -52,6 +52,38 @@ def test_a_model_does_what_the_learner_does_and_tells_how_to_use_it(
     assert [path.name for path in tmp_path.iterdir()] == ["stripes.onnx"]
 
 
+def test_a_model_tells_nothing_about_the_machine_that_wrote_it(
+    learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import remnant
+
+    path = tmp_path / "stripes.onnx"
+    learner.export(path)
+    places = [Path(remnant.__file__).parent, Path(torch.__file__).parent, Path.home(), Path.cwd()]
+    content = path.read_bytes()
+    assert [str(place) for place in places if str(place).encode() in content] == []
+    assert b".py" not in content
+    monkeypatch.setattr(onnx_export, "_clear_notes", lambda _: None)
+    learner.export(path)
+    noted = path.read_bytes()
+    assert str(places[0]).encode() in noted  # what is searched for was there
+    assert len(content) < len(noted)
+
+
+def test_notes_are_removed_inside_branches_and_functions_too() -> None:
+    import onnx
+
+    node = onnx.helper.make_node("Identity", ["a"], ["b"], doc_string='File "/home/me/x.py"')
+    value = onnx.helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [1], "/home/me")
+    branch = onnx.helper.make_graph([node], "branch", [], [value], doc_string="/home/me")
+    choice = onnx.helper.make_node("If", ["c"], ["d"], then_branch=branch, else_branch=branch)
+    outer = onnx.helper.make_graph([choice], "outer", [], [value])
+    for part in (outer, onnx.helper.make_function("own", "f", ["a"], ["b"], [node, choice], [])):
+        onnx_export._clear_notes(part)
+        assert b"/home" not in part.SerializeToString()
+        assert b"Identity" in part.SerializeToString()
+
+
 def test_a_model_may_take_floats(learner: Learner, tmp_path: Path) -> None:
     checked = onnx_export.export(learner.state_, tmp_path / "stripes.onnx", takes_floats=True)
     assert checked.num_images == 12  # exemplars of the memory

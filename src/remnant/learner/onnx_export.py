@@ -127,9 +127,31 @@ def _convert(graph: nn.Module, images: Tensor, state: LearnerState) -> bytes:
     model = program.model_proto
     if model.graph.input[0].type.tensor_type.shape.dim[0].dim_value:
         raise _cannot_export(state)  # the number of images became a constant
+    _clear_notes(model.graph)
+    for function in model.functions:
+        _clear_notes(function)
+    model.ClearField("doc_string")
     metadata = describe(state, is_float=images.is_floating_point())
     onnx.helper.set_model_props(model, metadata)
     return model.SerializeToString()
+
+
+def _clear_notes(part: Any) -> None:
+    """Remove what the exporter notes beside a graph, function, node or value.
+
+    Its stack traces name folders of this machine, and are most of a small file.
+    """
+    for field in ("metadata_props", "doc_string"):
+        if field in part.DESCRIPTOR.fields_by_name:
+            part.ClearField(field)
+    for name in ("node", "input", "output", "value_info", "initializer", "attribute"):
+        if name in part.DESCRIPTOR.fields_by_name:
+            for inner in getattr(part, name):
+                if not isinstance(inner, str):  # a node has the names of its inputs and outputs
+                    _clear_notes(inner)
+    if part.DESCRIPTOR.name == "AttributeProto":  # the branches of a condition, say
+        for graph in (*([part.g] if part.HasField("g") else []), *part.graphs):
+            _clear_notes(graph)
 
 
 def _cannot_export(state: LearnerState) -> InputError:
