@@ -122,7 +122,7 @@ class CIM(Wrapper[CIMConfig]):
         new = torch.nonzero(~batch.is_replay).flatten()
         half = min(self.config.mask_images, len(new) // 2)
         if half == 0:
-            parameters = list(self.mask_generator.parameters())
+            parameters = tuple(self.mask_generator.parameters())
             return {"mask serve": 0 * torch.cat(parameters).sum()}
         self.eval()  # batch statistics are those of training, which goes on afterwards
         inner, outer = _rows_of(batch, new[:half]), _rows_of(batch, new[half : 2 * half])
