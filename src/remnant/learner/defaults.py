@@ -13,14 +13,19 @@ from remnant.errors import InputError
 from remnant.learner.inputs import Channels
 from remnant.learner.learner_state import LearnerConfig, LearnerParameters
 from remnant.methods import METHODS, MethodConfig
+from remnant.methods.a_gem import AGEMConfig
 from remnant.methods.backbones import BackboneConfig
 from remnant.methods.bimae import BiMAEConfig
+from remnant.methods.dark_replay import DarkReplayConfig
 from remnant.methods.dytox import DyToxConfig
 from remnant.methods.expandable import ExpandableConfig
 from remnant.methods.expandable_pruned import ExpandablePrunedConfig
+from remnant.methods.gem import GEMConfig
 from remnant.methods.icarl import ICaRLConfig
 from remnant.methods.podnet import PODNetConfig
+from remnant.methods.prototype_augmentation import PASSConfig
 from remnant.methods.simple_expandable import SimpleExpandableConfig
+from remnant.methods.tagfex import TagFexConfig
 from remnant.methods.wa import WAConfig
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.settings import Settings
@@ -55,6 +60,9 @@ _LIGHT_ADAMW = OptimizerConfig(
 _DYTOX_ADAMW = _LIGHT_ADAMW.model_copy(
     update={"lr": 5e-4, "schedule": "cosine", "warmup_epochs": 1.0}
 )
+_PASS_ADAM = _PLAIN.model_copy(update={"weight_decay": 2e-4})
+_HALF_NEW = _schedule(_SGD, sampling="share", new_share=(0.5, 0.5))
+_THIRD_NEW = _schedule(_SGD, sampling="share", new_share=(1 / 3, 1 / 3))
 _GROWING: dict[str, Any] = {
     "first": _schedule(_WARM_SGD),
     "backbone": BackboneConfig(name="resnet32"),
@@ -66,6 +74,7 @@ _GROWING: dict[str, Any] = {
 TUNED: dict[str, MethodConfig] = {
     config.name: config
     for config in (
+        AGEMConfig(first=_HALF_NEW),
         BiMAEConfig(
             first=_schedule(_ADAMW, sampling="balanced"),
             classify_weight=1.0,
@@ -73,12 +82,21 @@ TUNED: dict[str, MethodConfig] = {
             distill_weight=1.0,
             unmasked_ratio=0.2,
         ),
+        DarkReplayConfig(first=_THIRD_NEW),
         DyToxConfig(first=_schedule(_DYTOX_ADAMW), balanced_tuning=_schedule(_LIGHT_ADAMW, 20)),
         ExpandableConfig(**_GROWING),
         ExpandablePrunedConfig(**_GROWING, max_scale=50.0),
+        GEMConfig(first=_HALF_NEW),
         ICaRLConfig(first=_schedule(_ICARL_SGD)),
+        PASSConfig(first=_schedule(_PASS_ADAM), backbone=BackboneConfig(name="resnet32")),
         PODNetConfig(first=_schedule(_SGD), balanced_tuning=_schedule(_CLIPPED_SGD, 20)),
         SimpleExpandableConfig(**_GROWING, compression=_schedule(_COMPRESSING_SGD, 6)),
+        TagFexConfig(
+            first=_schedule(_SGD, views_per_image=2),
+            backbone=BackboneConfig(name="resnet32"),
+            projector_hidden_width=256,
+            projector_width=128,
+        ),
         WAConfig(first=_schedule(_SGD), has_positive_rows=True),
     )
 }
