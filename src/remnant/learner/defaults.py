@@ -29,6 +29,7 @@ from remnant.methods.mnemonics import PIXELS, MnemonicsConfig
 from remnant.methods.podnet import PODNetConfig
 from remnant.methods.prototype_augmentation import PASSConfig
 from remnant.methods.simple_expandable import SimpleExpandableConfig
+from remnant.methods.tagfex import TagFexConfig
 from remnant.methods.wa import WAConfig
 from remnant.methods.wrapping import UNUSED
 from remnant.phases import OptimizerConfig, Schedule
@@ -56,7 +57,6 @@ _CONV_SGD = OptimizerConfig(
     lr=0.05, nesterov=True, weight_decay=5e-4, schedule="cosine", warmup_epochs=1
 )
 
-_DECAYING_ADAM = _PLAIN.model_copy(update={"weight_decay": 2e-4})
 _WARM_SGD = _SGD.model_copy(update={"warmup_epochs": 2.0})
 _ICARL_SGD = _SGD.model_copy(update={"lr": 0.2, "weight_decay": 2e-5})
 _COMPRESSING_SGD = _SGD.model_copy(update={"lr": 0.01})
@@ -69,6 +69,8 @@ _DYTOX_ADAMW = _LIGHT_ADAMW.model_copy(
     update={"lr": 5e-4, "schedule": "cosine", "warmup_epochs": 1.0}
 )
 _LIGHT_ADAM = _PLAIN.model_copy(update={"weight_decay": 2e-4})
+_HALF_NEW = _schedule(_SGD, sampling="share", new_share=(0.5, 0.5))
+_THIRD_NEW = _schedule(_SGD, sampling="share", new_share=(1 / 3, 1 / 3))
 _GAN_ADAM = _PLAIN.model_copy(update={"betas": (0.5, 0.999)})
 _GROWING: dict[str, Any] = {
     "first": _schedule(_WARM_SGD),
@@ -81,6 +83,7 @@ _GROWING: dict[str, Any] = {
 TUNED: dict[str, MethodConfig] = {
     config.name: config
     for config in (
+        AGEMConfig(first=_HALF_NEW),
         BiMAEConfig(
             network=BilateralConfig(encoder="conv", patch_size=8),
             first=_schedule(_CONV_SGD, sampling="balanced"),
@@ -91,15 +94,14 @@ TUNED: dict[str, MethodConfig] = {
             label_smoothing=0.1,
             codec_view_ratio=0.5,
         ),
-        AGEMConfig(first=_schedule(_SGD, sampling="share")),
-        GEMConfig(first=_schedule(_SGD, sampling="share")),
-        DarkReplayConfig(first=_schedule(_SGD, sampling="share", new_share=(1 / 3, 1 / 3))),
-        PASSConfig(first=_schedule(_DECAYING_ADAM), backbone=BackboneConfig(name="resnet32")),
+        GEMConfig(first=_HALF_NEW),
+        PASSConfig(first=_schedule(_LIGHT_ADAM), backbone=BackboneConfig(name="resnet32")),
         CIMConfig(
             first=_schedule(_SGD),
             base=WAConfig(first=UNUSED, has_positive_rows=True),
             refresh_every_epochs=10,
         ),
+        DarkReplayConfig(first=_THIRD_NEW),
         DyToxConfig(first=_schedule(_DYTOX_ADAMW), balanced_tuning=_schedule(_LIGHT_ADAMW, 20)),
         ExpandableConfig(**_GROWING),
         ExpandablePrunedConfig(**_GROWING, max_scale=50.0),
@@ -113,6 +115,12 @@ TUNED: dict[str, MethodConfig] = {
         MnemonicsConfig(first=_schedule(_SGD), pixels=PIXELS.model_copy(update={"batch_size": 32})),
         PODNetConfig(first=_schedule(_SGD), balanced_tuning=_schedule(_CLIPPED_SGD, 20)),
         SimpleExpandableConfig(**_GROWING, compression=_schedule(_COMPRESSING_SGD, 6)),
+        TagFexConfig(
+            first=_schedule(_SGD, views_per_image=2),
+            backbone=BackboneConfig(name="resnet32"),
+            projector_hidden_width=256,
+            projector_width=128,
+        ),
         WAConfig(first=_schedule(_SGD), has_positive_rows=True),
     )
 }
