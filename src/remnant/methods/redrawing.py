@@ -18,7 +18,8 @@ from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
 from remnant.models.masked_network import Encoded, MaskedNetwork
 from remnant.phases import Reader, Terms
 
-_COMPLETED_AT_ONCE = 256
+_COMPLETED_AT_ONCE = 256  # images, of at most 64 x 64 pixels; as many fewer as they are larger
+_COMPLETED_PIXELS = _COMPLETED_AT_ONCE * 64 * 64
 
 
 def redrawing_terms(
@@ -70,9 +71,11 @@ def _redraw(network: BilateralMAE, views: Tensor, noise: Tensor, mask_ratio: flo
 def complete_set(network: MaskedNetwork, stored: ImageSet, reader: Reader) -> ImageSet:
     """Exemplars known in part, completed; which patches were stored is still told."""
     assert stored.is_known is not None, "whole exemplars need no completion"
+    height, width, _ = stored.images.shape
+    at_once = max(1, min(_COMPLETED_AT_ONCE, _COMPLETED_PIXELS // (height * width)))
     completed = (
         complete_images(network, stored.images.read(rows), stored.is_known[rows], reader)
-        for rows in torch.arange(len(stored)).split(_COMPLETED_AT_ONCE)
+        for rows in torch.arange(len(stored)).split(at_once)
     )
     return replace(stored, images=reader.hold(completed, len(stored), stored.images.shape))
 

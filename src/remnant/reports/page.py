@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -13,6 +14,8 @@ import jinja2
 from markupsafe import Markup
 
 from remnant.reports.units import bytes_text, count_text, decibels_text, percent_text, seconds_text
+
+_MAX_NAMES = 10
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,16 @@ def render_page(template: str, **values: Any) -> str:
         "seconds": seconds_text,
         "decibels": decibels_text,
         "amount": count_text,
+        "listed": names_text,
     }
     return environment.get_template(template).render(**values)
+
+
+def names_text(names: Sequence[str]) -> str:
+    """Names one after the other; of more than a dozen the first ten."""
+    if len(names) <= _MAX_NAMES + 2:
+        return ", ".join(names)
+    return f"{', '.join(names[:_MAX_NAMES])} and {len(names) - _MAX_NAMES:,} more"
 
 
 def value_text(value: Any) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from remnant.files import read_json_object, write_text
 from remnant.reports.charts.run_charts import CHARTS, draw_figures
 from remnant.reports.embed import inline_svg, raster_address
@@ -17,6 +19,7 @@ from remnant.runs.run_folder import FIGURES, MEMORY_PICTURE, REPORT, RunFolder, 
 
 _PICTURE_BYTES = 1_900_000  # of all rasters together, so that a page stays below 3 MB
 _MAX_SVG_BYTES = 400_000
+_MAX_TASKS = 40  # with a row and a column of the table
 _DENSITIES = {
     "pi": "Feature density: intra over inter",
     "intra": "Mean cosine similarity within a class",
@@ -58,15 +61,21 @@ def _run_page(run: RunFolder) -> str:
 
 
 def _matrix_rows(run: RunFolder) -> list[dict[str, Any]]:
-    """One row per completed task: its classes, accuracy on each task so far, and on all."""
+    """One row per completed task: its classes, accuracy on each task so far, and on all.
+
+    Of many tasks some, from the first to the last: a table of 500 by 500 has a million tags.
+    """
     result, rows = run.result, []
-    for index, accuracy in enumerate(result.accuracies):
+    count = len(result.accuracies)
+    shown = np.linspace(0, count - 1, min(count, _MAX_TASKS)).round().astype(int).tolist()
+    for index in shown:
+        cells = _at(result.accuracy_matrix, index, [])
         rows.append(
             {
                 "task": index + 1,
                 "classes": run.task_names(index),
-                "cells": _at(result.accuracy_matrix, index, []),
-                "accuracy": accuracy,
+                "cells": [cells[task] for task in shown if task < len(cells)],
+                "accuracy": result.accuracies[index],
                 "top5": _at(result.top5_accuracies, index, None),
                 "seconds": _at(result.seconds_per_task, index, None),
                 "parameters": _at(result.parameters_per_task, index, None),

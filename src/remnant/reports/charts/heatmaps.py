@@ -1,4 +1,8 @@
-"""Square heat maps of a run: its accuracy matrix and its confusions."""
+"""Square heat maps of a run: its accuracy matrix and its confusions.
+
+A cell that is smaller than a point of the screen shows nothing. Confusions of many classes are
+therefore added up: those of a task together, or of neighbours in the order of learning.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from remnant.reports.charts.canvas import SHADES, ink_on
 from remnant.runs.run_folder import RunFolder
 
 MAX_NUMBERED = 12  # parts of a chart that still have room for a number
+MAX_CLASSES = 120  # with a row of their own
+_MAX_GROUPS = 60
 _MAX_VECTOR = 30  # rows of a grid that is drawn as shapes and not as one picture
 
 
@@ -21,14 +27,21 @@ def draw_matrix(axes: Axes, run: RunFolder) -> None:
         values[index, : len(row)] = row
     _draw_grid(axes, values, "accuracy (%)")
     axes.set(xlabel="accuracy on task", ylabel="after task")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=12, integer=True, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(lambda value, _: f"{value + 1:.0f}")
+    _number_from_one(axes)
 
 
 def draw_confusion(axes: Axes, run: RunFolder) -> None:
-    """What the classes are taken for; thin lines part the tasks."""
-    values = _confusion(run)
+    """What the classes are taken for; thin lines part the tasks. Many classes are grouped."""
+    labels, predicted = _guesses(run)
+    num_classes = int(max(predicted.max(), labels.max())) + 1
+    if num_classes > MAX_CLASSES:
+        ends, what = group_classes(num_classes, run.classes_seen)
+        values = _confusion(*(np.searchsorted(ends, one, "right") for one in (labels, predicted)))
+        _draw_grid(axes, values, f"share of the {what} (%)", has_zeros=False)
+        axes.set(xlabel=f"predicted {what}", ylabel=f"true {what}")
+        _number_from_one(axes)
+        return
+    values = _confusion(labels, predicted)
     _draw_grid(axes, values, "share of the class (%)", has_zeros=False)
     axes.set(xlabel="predicted class", ylabel="true class")
     names = [name if len(name) <= 12 else name[:11] + "…" for name in run.result.class_names]
@@ -44,14 +57,34 @@ def draw_confusion(axes: Axes, run: RunFolder) -> None:
             axes.axvline(boundary - 0.5, color="white", linewidth=0.7, alpha=0.7)
 
 
-def _confusion(run: RunFolder) -> np.ndarray:
-    """Percent of the test images of each class (rows) that were taken for each class."""
+def _number_from_one(axes: Axes) -> None:
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(nbins=12, integer=True, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter(lambda value, _: f"{value + 1:.0f}")
+
+
+def group_classes(num_classes: int, classes_seen: list[int]) -> tuple[list[int], str]:
+    """Where the groups of classes end, and what a group is."""
+    is_by_task = bool(classes_seen) and classes_seen[-1] == num_classes
+    if is_by_task and 1 < len(classes_seen) <= _MAX_GROUPS:
+        return classes_seen, "task"
+    size = -(-num_classes // _MAX_GROUPS)
+    return [*range(size, num_classes, size), num_classes], f"group of {size} classes"
+
+
+def _guesses(run: RunFolder) -> tuple[np.ndarray, np.ndarray]:
+    """Label and prediction of every test image that was taken for some class."""
     predictions = run.predictions()
     assert predictions is not None, "the chart applies only to runs with predictions"
     predicted, labels = predictions
-    num_classes = int(max(predicted.max(), labels.max())) + 1
-    counts = np.zeros((num_classes, num_classes))
-    np.add.at(counts, (labels[predicted >= 0], predicted[predicted >= 0]), 1)
+    return labels[predicted >= 0], predicted[predicted >= 0]
+
+
+def _confusion(labels: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Percent of the images of each label (rows) that were taken for each label."""
+    size = int(max(predicted.max(), labels.max())) + 1
+    counts = np.zeros((size, size))
+    np.add.at(counts, (labels, predicted), 1)
     return 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
 

@@ -20,6 +20,7 @@ from remnant.reports.charts.canvas import (
     render,
     set_byte_axis,
 )
+from remnant.reports.charts.class_charts import draw_classes, has_many_classes
 from remnant.reports.charts.heatmaps import MAX_NUMBERED, draw_confusion, draw_matrix
 from remnant.reports.charts.loss_charts import loss_curves
 from remnant.reports.sheets.reconstructions import draw_reconstructions
@@ -162,9 +163,16 @@ CHARTS = (
     ),
     Chart(
         "confusion", "Confusion after the last task",
-        "What the images of each class (rows) were taken for (columns), in learning order. A "
-        "bright diagonal is good; bright right-hand columns are a lean towards new classes.",
+        "What the images of each class (rows) were taken for (columns), in learning order; more "
+        "than 120 classes are added up by task or in groups. A bright diagonal is good; bright "
+        "right-hand columns are a lean towards new classes.",
         lambda run: run.predictions() is not None, draw_confusion, 3.6,
+    ),
+    Chart(
+        "classes", "Accuracy of single classes",
+        "After the last task, for the classes of each task: from the worst to the best, and where "
+        "the middle half of them lies.",
+        has_many_classes, draw_classes,
     ),
     Chart(
         "losses", "Losses",
