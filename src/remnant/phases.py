@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import torch
 from pydantic import Field
@@ -226,6 +226,13 @@ class Watcher(Protocol):
     """Is told about every step; raising an error stops the training."""
 
     def on_step(self, report: StepReport) -> None: ...
+
+
+@runtime_checkable
+class ReadingWatcher(Protocol):
+    """A watcher that is also told how far a method that trains nothing has read its images."""
+
+    def on_images(self, num_read: int, num_images: int) -> None: ...
 
 
 class RunWatcher:

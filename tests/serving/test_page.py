@@ -79,7 +79,7 @@ def test_the_docs_page_reads_well(open_page: Any, width: int) -> None:
     view = open_page(width, path="docs")
     view.assert_tidy()
     assert view.messages == []
-    assert view.page.locator(".operations dt").count() == 9
+    assert view.page.locator(".operations dt").count() == 12
 
 
 def test_controls_have_names_and_can_be_reached_by_keyboard(open_page: Any) -> None:

@@ -296,7 +296,7 @@ def test_bad_images_are_refused_and_change_nothing(client: Client, store: Path, 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", "name must be given"),
+        ("", "a class must have a name"),
         ("   ", "a class must have a name"),
         ("x" * 101, "at most 100 characters; got 101"),
         ("a\nb", "printable"),

@@ -63,7 +63,7 @@ def _can_be_invalid(operation: Any) -> bool:
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_responses_conform_to_the_schema(server: RealServer, mode: GenerationMode) -> None:
     counts = check_all(server, mode, 5)
-    assert len(counts) == (9 if mode is GenerationMode.POSITIVE else 6)
+    assert len(counts) == (12 if mode is GenerationMode.POSITIVE else 8)
 
 
 @pytest.mark.slow

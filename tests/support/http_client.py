@@ -38,9 +38,15 @@ class Client:
 
         return asyncio.run(ask())
 
-    def teach(self, name: str, images: list[bytes]) -> httpx.Response:
-        files = [("images", (f"{index}.png", content)) for index, content in enumerate(images)]
-        return self("POST", "/api/teach", data={"name": name}, files=files)
+    def teach(self, name: str | list[str], images: list[bytes], **fields: Any) -> httpx.Response:
+        data = {"name": name, **fields}
+        return self("POST", "/api/teach", data=data, files=as_files(images))
+
+    def taught(self, name: str | list[str], images: list[bytes], **fields: Any) -> dict[str, Any]:
+        """The status of a teaching job once it has ended."""
+        answer = self.teach(name, images, **fields)
+        assert answer.status_code == 202, answer.text
+        return self.finished_job(answer.json()["id"])
 
     def finished_job(self, number: int) -> dict[str, Any]:
         """The status of a job once it has ended."""
@@ -54,6 +60,10 @@ class Client:
     def predict(self, image: bytes) -> str:
         answer = self("POST", "/api/predict", files={"image": ("x.png", image)})
         return answer.json()["guesses"][0]["name"]
+
+
+def as_files(images: list[bytes]) -> list[Any]:
+    return [("images", (f"{index}.png", content)) for index, content in enumerate(images)]
 
 
 def png(image: np.ndarray) -> bytes:

@@ -82,6 +82,11 @@ class Predictor:
         found = self._reader.apply(both, self._images(gather(images))).numpy()
         return found[:, :-1], found[:, -1] > 0
 
+    @property
+    def can_reject(self) -> bool:
+        """Whether the method can tell what it was never taught."""
+        return isinstance(self.state.method, Recognises)
+
     def require_rejection(self) -> Recognises:
         """The method, if it can tell what it was never taught.
 

@@ -7,6 +7,7 @@ images, labels and settings.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from remnant.learner.measuring import Measured, measure_update
 from remnant.learner.time_budget import epochs_within, measure_speed, with_epochs
 from remnant.learner.update_plan import UpdatePlan, plan_update
 from remnant.methods import Method
-from remnant.phases import StepReport, Watcher
+from remnant.phases import ReadingWatcher, StepReport, Watcher
 from remnant.terminal.progress import watch
 from remnant.terminal.reading_progress import count_images
 from remnant.training.batches import Preprocessing
@@ -91,6 +92,8 @@ def run_update(
         return before
     method, config = build(), plan.config
     with torch.random.fork_rng(devices=[]), ExitStack() as stack:
+        if not plan.trains:
+            trainer.reader.on_images = Reading(len(plan.task.train), watchers)
         if not parameters.quiet:
             console = Console(stderr=True)
             for line in (plan.describe(), *(f"note: {note}" for note in plan.notes)):
@@ -99,8 +102,8 @@ def run_update(
                 progress = stack.enter_context(watch(plan.planned_images))
                 watchers = (*watchers, ThinnedProgress(progress))
             else:
-                reading = stack.enter_context(count_images(len(plan.task.train)))
-                trainer.reader.on_images = reading
+                bar = stack.enter_context(count_images(len(plan.task.train)))
+                trainer.reader.on_images = Reading(len(plan.task.train), watchers, bar)
         loop = TaskLoop(method, trainer, saved.checkpoints, config.seed, saved.save)
         loop.learn([plan.task], saved.begin(), watchers)
     measured = measure_update(
@@ -142,6 +145,27 @@ def _history_entry(
 
 
 # --------------------------------------------------------------------------- progress, checkpoints
+
+
+class Reading:
+    """Counts the images that were read, and tells watchers that want to know."""
+
+    def __init__(
+        self,
+        num_images: int,
+        watchers: tuple[Watcher, ...],
+        bar: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._num_images = num_images
+        self._watchers = [one for one in watchers if isinstance(one, ReadingWatcher)]
+        self._bar = bar
+        self._num_read = 0
+
+    def __call__(self, count: int) -> None:
+        self._num_read = min(self._num_read + count, self._num_images)  # some are read twice
+        self._bar(count)
+        for watcher in self._watchers:
+            watcher.on_images(self._num_read, self._num_images)
 
 
 class ThinnedProgress:

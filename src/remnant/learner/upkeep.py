@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from remnant.errors import InputError
-from remnant.learner.inputs import Label, gather_labelled
+from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerParameters, LearnerState
 from remnant.learner.predictor import Predictor
 from remnant.learner.previous_store import keep_previous
 from remnant.learner.store import only_updater, read_store, write_store
 from remnant.learner.update import run_update
+from remnant.learner.usable_images import name_of
 from remnant.memory import Memory
 
 # Parameters that a rebuilt store takes over, unless others are given.
@@ -129,6 +130,7 @@ class ScoredFolder:
     classes: tuple[Label, ...]
     confusion: np.ndarray  # int64 [K, K]: images of class i that were taken for class j
     files: list[tuple[str, Label, Label, float]]  # mistakes, surest first: file, true, taken, how
+    places: list[int]  # of the mistakes among the images
 
     @property
     def accuracy(self) -> float:
@@ -171,27 +173,46 @@ def score_folder(state: LearnerState, folder: Path) -> ScoredFolder:
         InputError: The folder has a class that the store does not know.
     """
     given = gather_labelled(folder, None)
-    numbers = {name: label for label, name in enumerate(state.classes)}
+    true = known_labels(state.classes, given, str(folder))
+    shares = Predictor(state).scores(given).softmax(dim=1).numpy()
+    return compare_labels(state.classes, given, true, shares)
+
+
+def known_labels(classes: tuple[Label, ...], given: RawInputs, source: str) -> np.ndarray:
+    """int64 [N]: the numbers of the classes of labelled images.
+
+    Raises:
+        InputError: One of the classes is not known; the message begins with `source`.
+    """
+    numbers = {name: label for label, name in enumerate(classes)}
     unknown = [name for name in given.classes if name not in numbers]
     if unknown:
         raise InputError(
-            f"{folder} must hold classes that the store knows; got {unknown[0]!r}. Leave it out."
+            f"{source} must hold classes that the store knows; got {unknown[0]!r}. Leave it out."
         )
-    shares = Predictor(state).scores(given).softmax(dim=1).numpy()
+    return np.array([numbers[name] for name in given.labels or ()])
+
+
+def compare_labels(
+    classes: tuple[Label, ...], given: RawInputs, true: np.ndarray, shares: np.ndarray
+) -> ScoredFolder:
+    """What images are and what they were taken for; probabilities float32 [N, K]."""
     best = shares.argmax(axis=1)
-    true = np.array([numbers[name] for name in given.labels or ()])
-    confusion = np.zeros((len(state.classes), len(state.classes)), np.int64)
+    confusion = np.zeros((len(classes), len(classes)), np.int64)
     np.add.at(confusion, (true, best), 1)
+    sureness = shares[np.arange(len(best)), best]
+    wrong = np.flatnonzero(true != best)
+    places = wrong[np.argsort(-sureness[wrong], kind="stable")].tolist()
     mistakes = [
         (
-            str(given.items[index]),
-            state.classes[int(true[index])],
-            state.classes[int(best[index])],
-            float(shares[index, best[index]]),
+            name_of(given.items[place], place),
+            classes[int(true[place])],
+            classes[int(best[place])],
+            float(sureness[place]),
         )
-        for index in np.flatnonzero(true != best).tolist()
+        for place in places
     ]
-    return ScoredFolder(state.classes, confusion, sorted(mistakes, key=lambda one: -one[3]))
+    return ScoredFolder(classes, confusion, mistakes, places)
 
 
 def compare_states(one: LearnerState, other: LearnerState) -> list[tuple[str, str, str]]:

@@ -17,7 +17,8 @@ from remnant.serving import pages, routes
 from remnant.serving.connections import Deadlines
 from remnant.serving.guard import Guard, Rules, error_response
 from remnant.serving.jobs import ConflictError
-from remnant.serving.store_session import NotFoundError, StoreSession, UnreadableError
+from remnant.serving.store_session import StoreSession, UnreadableError
+from remnant.serving.store_version import NotFoundError
 from remnant.serving.uploads import TooLargeError
 
 # The first match counts; any other InputError is a 422.

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from remnant.errors import InputError
+from remnant.learner.measuring import GuardError
 from remnant.phases import StepReport
 from remnant.serving.schemas import JobStatus
 from remnant.terminal.progress import TimeLeft
 
 _MAX_KEPT = 100  # jobs whose status can still be requested
+_MAX_NAMED = 3  # classes of a job, for display
 log = logging.getLogger(__name__)
 
 
@@ -31,9 +34,9 @@ class Job:
     """One job. Its thread writes, other threads read; fields are only ever replaced whole."""
 
     id: int
-    name: str
+    classes: list[str]
     num_images: int
-    future: Future[Any] = field(init=False)
+    future: Future[dict[str, Any]] = field(init=False)
     is_cancelled: threading.Event = field(default_factory=threading.Event)
     share_done: float = 0.0
     doing: str = "preparing"
@@ -43,22 +46,30 @@ class Job:
     def is_over(self) -> bool:
         return self.future.done()
 
+    @property
+    def name(self) -> str:
+        """The classes in a few words."""
+        names = self.classes
+        if len(names) > _MAX_NAMED:
+            return f"{', '.join(names[: _MAX_NAMED - 1])} and {len(names) - _MAX_NAMED + 1:,} more"
+        return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+
     def status(self) -> JobStatus:
         is_over, error = self.is_over, None
         if is_over:
             error = self.future.exception()
-        state = "running" if not is_over else "done" if error is None else "failed"
-        if isinstance(error, CancelledJobError):
-            state = "cancelled"
+        state = _state_after(error) if is_over else "running"
         return JobStatus(
             id=self.id,
             name=self.name,
+            classes=self.classes,
             images=self.num_images,
             state=state,
             share_done=1.0 if state == "done" else self.share_done,
             doing=self.doing if state == "running" else state,
             seconds_left=self.seconds_left if state == "running" else None,
-            error=_sentence(error) if state == "failed" and error is not None else None,
+            error=_sentence(error) if state in ("failed", "refused") and error else None,
+            update=self.future.result() if state == "done" else None,
         )
 
 
@@ -68,6 +79,7 @@ class Observer:
     def __init__(self, job: Job, num_updates: int) -> None:
         self._job = job
         self._left = TimeLeft([0] * (num_updates + 1))  # no plan: counts the current phase only
+        self._began = time.monotonic()
 
     def check(self) -> None:
         """Raises CancelledJobError if the job was cancelled."""
@@ -85,6 +97,14 @@ class Observer:
         if report.step + 1 == report.num_steps:
             job.doing = "choosing exemplars"
 
+    def on_images(self, num_read: int, num_images: int) -> None:
+        """For a method that trains nothing: it has read so many of its images."""
+        self.check()
+        each = (time.monotonic() - self._began) / max(1, num_read)
+        self._job.share_done = 0.98 * num_read / max(1, num_images)
+        self._job.seconds_left = each * (num_images - num_read)
+        self._job.doing = f"{num_read:,} of {num_images:,} images read"
+
 
 class Jobs:
     """All jobs of a server; at most one is running."""
@@ -101,20 +121,25 @@ class Jobs:
         return None if latest is None or latest.is_over else latest
 
     def start(
-        self, name: str, num_images: int, num_updates: int, teach: Callable[[Observer], None]
+        self,
+        classes: list[str],
+        num_images: int,
+        num_updates: int,
+        teach: Callable[[Observer], dict[str, Any]],
     ) -> Job:
         """Start a job.
 
         Args:
             num_updates: Number of updates that the store has had so far.
-            teach: Does the work; must pass the observer every training step.
+            teach: Does the work and returns the new entry of the history; must pass the observer
+                every training step.
 
         Raises:
             ConflictError: Another job is running.
         """
         with self._lock:
             self.check_free()
-            job = Job(max(self._jobs, default=0) + 1, name, num_images)
+            job = Job(max(self._jobs, default=0) + 1, classes, num_images)
             job.future = self._pool.submit(teach, Observer(job, num_updates))
             job.future.add_done_callback(_log_internal_error)
             self._jobs[job.id] = job
@@ -134,7 +159,7 @@ class Jobs:
             )
 
     def cancel(self, job: Job) -> None:
-        """Stop a job at its next training step.
+        """Stop a job at its next training step, or after the images that it is reading.
 
         Raises:
             ConflictError: It has already ended.
@@ -150,6 +175,14 @@ class Jobs:
         if job is not None:
             job.is_cancelled.set()
         self._pool.shutdown(wait=True)
+
+
+def _state_after(error: BaseException | None) -> Literal["done", "refused", "failed", "cancelled"]:
+    if error is None:
+        return "done"
+    if isinstance(error, CancelledJobError):
+        return "cancelled"
+    return "refused" if isinstance(error, GuardError) else "failed"
 
 
 def _sentence(error: BaseException) -> str:

@@ -9,8 +9,10 @@ from fastapi import APIRouter, Depends, File, Form, Path, Query, Request, Respon
 
 from remnant.serving import schemas
 from remnant.serving.jobs import Job
-from remnant.serving.store_session import NotFoundError, PictureKind, StoreSession
-from remnant.serving.uploads import check_name, receive, receive_all
+from remnant.serving.store_session import StoreSession
+from remnant.serving.store_version import NotFoundError, PictureKind
+from remnant.serving.teaching_plan import plan_teaching
+from remnant.serving.uploads import name_each, receive, receive_all
 
 _PAGE_SIZE = 24  # exemplars per request, unless the client asks for another number
 
@@ -35,10 +37,20 @@ Kind = Annotated[
     PictureKind,
     Path(description="`stored`: the stored pixels; `completed`: the image used for replay."),
 ]
+Names = Annotated[
+    list[str],
+    Form(
+        min_length=1,
+        description="Name of the class of all images; or one name for each image, in the same "
+        "order, to send several classes.",
+    ),
+]
+Images = Annotated[list[UploadFile], File(description="JPEG, PNG, WebP, BMP or GIF files.")]
 JobId = Annotated[int, Path(description="Id of a job, as returned by /api/teach.")]
 _NO_CLASS = "There is no class of this name."
 _NO_JOB = "There is no job with this id."
 _INVALID = "A parameter, form field or image is missing or invalid."
+_TOO_LARGE = "There are too many images, or they are too large."
 _UNREADABLE_FORM = "The body is not a readable multipart form."
 
 router = APIRouter(prefix="/api")
@@ -68,34 +80,84 @@ def predict(
     ] = 5,
 ) -> schemas.Prediction:
     """Predict the class of an image."""
-    return schemas.Prediction(guesses=session.predict(receive(image, session.image_size), top))
+    version = session.version()
+    return version.predict(receive(image, version.image_size), top)
+
+
+@router.post(
+    "/score",
+    responses=_errors(_400=_UNREADABLE_FORM, _413=_TOO_LARGE, _422=_INVALID),
+)
+def score(session: Session, name: Names, images: Images) -> schemas.Score:
+    """Compare predictions with the true classes of images; nothing is stored."""
+    version = session.version()
+    names = name_each(name, len(images))
+    scored = version.score(receive_all(images, version.image_size), names)
+    return schemas.Score(
+        images=len(images),
+        accuracy=scored.accuracy,
+        classes=[
+            schemas.ClassScore(name=str(label), images=count, accuracy=share)
+            for label, count, share, _ in scored.class_rows()
+        ],
+        mistakes=[
+            schemas.Mistake(
+                index=place,
+                file=file,
+                name=str(true),
+                taken_for=str(taken),
+                probability=share,
+            )
+            for place, (file, true, taken, share) in zip(scored.places, scored.files, strict=True)
+        ],
+    )
+
+
+@router.get("/plan", responses=_errors(_422=_INVALID))
+def get_plan(
+    session: Session,
+    images: Annotated[int, Query(ge=1, le=100_000, description="Number of images to teach.")] = 1,
+) -> schemas.TeachingPlan:
+    """Get what teaching would use, and about how long it would take."""
+    return plan_teaching(session.version(), images)
 
 
 @router.post(
     "/teach",
     status_code=202,
     responses=_errors(
-        _400=_UNREADABLE_FORM,
-        _409="Another job is running.",
-        _413="There are too many images, or they are too large.",
-        _422=_INVALID,
+        _400=_UNREADABLE_FORM, _409="Another job is running.", _413=_TOO_LARGE, _422=_INVALID
     ),
 )
 def teach(
     session: Session,
-    name: Annotated[str, Form(description="Name of the class, new or already known.")],
-    images: Annotated[
-        list[UploadFile],
-        File(description="Images of the class: JPEG, PNG, WebP, BMP or GIF files."),
-    ],
+    name: Names,
+    images: Images,
+    guard: Annotated[
+        float | None,
+        Form(
+            ge=0,
+            le=100,
+            description="Refuse the update if an old class would lose more points of accuracy "
+            "than this.",
+        ),
+    ] = None,
 ) -> schemas.JobStatus:
-    """Start a job that teaches a class from images.
+    """Start a job that teaches one or several classes from images.
 
     The other classes are replayed from the memory. Until the job is done, predictions come from
     the store as it was before.
     """
     session.jobs.check_free()  # before the images are decoded
-    return session.teach(check_name(name), receive_all(images, session.image_size)).status()
+    names = name_each(name, len(images))
+    received = receive_all(images, session.version().image_size)
+    return session.teach(names, received, guard).status()
+
+
+@router.post("/undo", responses=_errors(_409="A job is running, or there is nothing to undo."))
+def undo(session: Session) -> schemas.UndoneUpdate:
+    """Take the last update of the store back, once."""
+    return schemas.UndoneUpdate(message=session.undo())
 
 
 @router.get("/jobs/{id}", responses=_errors(_404=_NO_JOB, _422=_INVALID))
@@ -110,7 +172,7 @@ def get_job(session: Session, id: JobId) -> schemas.JobStatus:
     responses=_errors(_404=_NO_JOB, _409="The job has already ended.", _422=_INVALID),
 )
 def cancel_job(session: Session, id: JobId) -> schemas.JobStatus:
-    """Stop a job at its next training step and leave the store unchanged."""
+    """Stop a job as soon as possible and leave the store unchanged."""
     job = _job(session, id)
     session.jobs.cancel(job)
     return job.status()
@@ -126,14 +188,15 @@ def get_exemplars(
     ] = _PAGE_SIZE,
 ) -> schemas.ExemplarPage:
     """List exemplars of a class, best first."""
-    sizes = session.exemplar_bytes(name)
+    version = session.version()
+    sizes = version.exemplar_bytes(version.find(name))
     path = f"/api/classes/{quote(name, safe='')}/exemplars"
     rows = [
         schemas.ExemplarInfo(
             rank=rank,
             bytes=sizes[rank],
             stored=f"{path}/{rank}/stored.png",
-            completed=f"{path}/{rank}/completed.png" if session.keeps_patches else None,
+            completed=f"{path}/{rank}/completed.png" if version.keeps_patches else None,
         )
         for rank in range(len(sizes))[first : first + count]
     ]
@@ -153,7 +216,7 @@ def get_picture(session: Session, name: ClassName, rank: Rank, kind: Kind) -> Re
 
     The first request after the store has changed takes longer, since it completes all exemplars.
     """
-    return Response(session.picture(name, rank, kind), media_type="image/png")
+    return Response(session.version().picture(name, rank, kind), media_type="image/png")
 
 
 @router.delete(

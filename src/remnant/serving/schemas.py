@@ -46,6 +46,7 @@ class StoreInfo(Settings):
     history: list[dict[str, Any]] = Field(description="One entry per update, oldest first.")
     limits: UploadLimits = Field(description="Upload limits of this server.")
     job: int | None = Field(description="Id of the running job; null if no job is running.")
+    can_undo: bool = Field(description="Whether POST /api/undo can take the last update back.")
 
 
 class ClassInfo(Settings):
@@ -94,26 +95,82 @@ class Prediction(Settings):
     guesses: list[Guess] = Field(
         description="The `top` most probable classes, or all if there are fewer; best first."
     )
+    is_known: bool | None = Field(
+        description="Whether the image is of one of the classes at all; false for what is unlike "
+        "anything taught, null if the method cannot tell."
+    )
+
+
+class TeachingPlan(Settings):
+    """What teaching will use, and how long it will take."""
+
+    method: str = Field(description="Learning method, one of `remnant list methods`.")
+    encoder: str | None = Field(
+        description="Frozen pretrained encoder; null if a network is trained from scratch."
+    )
+    licence: str | None = Field(description="Licence of the encoder's weights; null without one.")
+    image_size: int = Field(description="Side to which images are resized, in pixels.")
+    images: int = Field(description="Number of images that the estimate is for.")
+    seconds: float | None = Field(description="Estimated seconds; null if nothing is known.")
+    basis: str = Field(description="What the estimate rests on, in a few words.")
 
 
 class JobStatus(Settings):
     """A teaching job, running or finished."""
 
     id: int = Field(description="Id of the job, for /api/jobs/{id}.")
-    name: str = Field(description="Name of the class being taught.")
+    name: str = Field(description="The class being taught, or several of them, for display.")
+    classes: list[str] = Field(description="Names of all classes being taught.")
     images: int = Field(description="Number of images in the teach request.")
-    state: Literal["running", "done", "failed", "cancelled"] = Field(
-        description="State of the job; the store changes only if it ends as `done`."
+    state: Literal["running", "done", "refused", "failed", "cancelled"] = Field(
+        description="State of the job; the store changes only if it ends as `done`. `refused`: an "
+        "old class would have lost more than `guard` allows."
     )
     share_done: float = Field(ge=0, le=1, description="Finished share of the job, from 0 to 1.")
     doing: str = Field(description="Current activity, in a few words for display.")
     seconds_left: float | None = Field(
-        description="Estimated seconds of training left; null before training starts and after "
-        "the job ends."
+        description="Estimated seconds left; null before learning starts and after the job ends."
     )
     error: str | None = Field(
-        description="One sentence that says why the job failed; null unless it failed."
+        description="One sentence that says why the job failed or was refused; null otherwise."
     )
+    update: dict[str, Any] | None = Field(
+        description="The entry that the job added to the history, with what was measured; null "
+        "unless it is done."
+    )
+
+
+class ClassScore(Settings):
+    """How many images of a class were right."""
+
+    name: str = Field(description="Name of the class.")
+    images: int = Field(description="Number of images of the class in the request.")
+    accuracy: float = Field(ge=0, le=100, description="Percent of them that were right.")
+
+
+class Mistake(Settings):
+    """An image that was taken for another class."""
+
+    index: int = Field(description="Place of the image in the request, from 0.")
+    file: str = Field(description="File name of the image, as it was sent.")
+    name: str = Field(description="The class of the image.")
+    taken_for: str = Field(description="The class that was predicted.")
+    probability: float = Field(ge=0, le=1, description="Probability of the predicted class.")
+
+
+class Score(Settings):
+    """How the store does on images whose classes are known."""
+
+    images: int = Field(description="Number of images.")
+    accuracy: float = Field(ge=0, le=100, description="Percent of the images that were right.")
+    classes: list[ClassScore] = Field(description="The classes that have images.")
+    mistakes: list[Mistake] = Field(description="All mistakes, the surest first.")
+
+
+class UndoneUpdate(Settings):
+    """The outcome of taking an update back."""
+
+    message: str = Field(description="What the store holds now.")
 
 
 class RemovedClass(Settings):

@@ -63,6 +63,23 @@ def receive_all(uploads: list[UploadFile], size: int) -> list[FramedImage]:
     return [receive(upload, size) for upload in uploads]
 
 
+def name_each(names: list[str], num_images: int) -> list[str]:
+    """The class of each image; one name stands for all images.
+
+    Raises:
+        InputError: There are more or fewer names than images, or one cannot be used.
+    """
+    checked = [check_name(name) for name in names]
+    if len(checked) == 1:
+        return checked * num_images
+    if len(checked) != num_images:
+        raise InputError(
+            "name must be given once, or once for each image in the same order; got "
+            f"{len(names):,} names and {num_images:,} images."
+        )
+    return checked
+
+
 def check_name(name: str) -> str:
     """The name of a class without surrounding spaces.
 
