@@ -13,11 +13,11 @@ import torch
 from PIL import Image
 
 from remnant.data.file_images import FileImages
+from remnant.data.fingerprints import fingerprint
 from remnant.errors import InputError
 from remnant.images import ArrayImages
 from remnant.learner import inputs
 from remnant.learner.inputs import (
-    fingerprint,
     gather,
     gather_labelled,
     measure_colours,

@@ -4,20 +4,25 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from kills import differences, is_finished, kill_and_resume
 
 import remnant.runs.experiment as experiment_module
-from remnant.archives import write_archive
+from remnant.archives import read_archive, write_archive
 from remnant.config import RunConfig, load_config
 from remnant.data import DataConfig
+from remnant.data.datasets import Dataset
 from remnant.data.stream import StreamConfig
 from remnant.errors import InputError
 from remnant.files import only_writer, write_json
+from remnant.images import ArrayImages, ImageSet
 from remnant.memory import Memory, MemoryConfig
 from remnant.methods import METHODS
 from remnant.phases import StepReport
@@ -268,6 +273,114 @@ def test_a_damaged_newest_checkpoint_costs_time_but_no_bit(
     assert differences(finished, folder) == []
 
 
+def test_a_damaged_start_of_a_task_costs_time_but_no_bit(
+    finished: Path, tmp_path: Path, no_page: None
+) -> None:
+    folder = tmp_path / "run"
+    stop_at(folder, 1, 12)
+    start = folder / "checkpoint" / "task-001.safetensors"
+    start.write_bytes(start.read_bytes()[:-5])
+    resume(folder)
+    assert differences(finished, folder) == []
+
+
+def change_pixels(train: ImageSet) -> ImageSet:
+    """Of one class, which comes last."""
+    array = train.images.read(torch.arange(len(train)))
+    array[train.labels == 3] ^= 1
+    return replace(train, images=ArrayImages(array))
+
+
+def leave_one_out(train: ImageSet) -> ImageSet:
+    last = int(torch.nonzero(train.labels == 3)[-1])
+    return train.select(torch.tensor([row for row in range(len(train)) if row != last]))
+
+
+@pytest.mark.parametrize("change", [change_pixels, leave_one_out])
+def test_data_that_changed_are_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[ImageSet], ImageSet]
+) -> None:
+    stop_at(tmp_path / "run", task=0, step=7)
+
+    def load(config: DataConfig) -> Dataset:
+        whole = load_once(config)
+        return replace(whole, train=change(whole.train))
+
+    monkeypatch.setattr(experiment_module, "load_dataset", load)
+    with pytest.raises(InputError, match=r"images of .* changed since its last checkpoint"):
+        resume(tmp_path / "run")
+
+
+def rewrite_checkpoints(folder: Path, change: Callable[[dict[str, Any], Any], Any]) -> None:
+    """Checkpoints with a right checksum, as a stranger may make them."""
+    for path in (folder / "checkpoint").iterdir():
+        arrays, metadata = read_archive(path, "checkpoint", 1)
+        metadata = change(arrays, metadata)
+        write_archive(path, "checkpoint", 1, arrays, metadata)
+
+
+def without_origin(arrays: dict[str, Any], metadata: Any) -> Any:
+    return {"progress": metadata["progress"]}
+
+
+def with_odd_progress(arrays: dict[str, Any], metadata: Any) -> Any:
+    return metadata | {"progress": {"seconds_per_task": 7}}
+
+
+def as_a_list(arrays: dict[str, Any], metadata: Any) -> Any:
+    return [metadata]
+
+
+def with_nan(arrays: dict[str, Any], metadata: Any) -> Any:
+    arrays["model/classifier.weight"] = arrays["model/classifier.weight"] * np.nan
+    return metadata
+
+
+def of_another_shape(arrays: dict[str, Any], metadata: Any) -> Any:
+    arrays["model/classifier.weight"] = arrays["model/classifier.weight"][:, :5]
+    return metadata
+
+
+def of_another_type(arrays: dict[str, Any], metadata: Any) -> Any:
+    arrays["model/classifier.weight"] = arrays["model/classifier.weight"].astype(np.float64)
+    return metadata
+
+
+def with_odd_momentum(arrays: dict[str, Any], metadata: Any) -> Any:
+    for name in [name for name in arrays if name.startswith("optimizer/")]:
+        arrays[f"optimizer/0/x{name[-3:]}"] = arrays.pop(name)[:1]
+    return metadata
+
+
+def with_an_odd_memory(arrays: dict[str, Any], metadata: Any) -> Any:
+    if metadata.get("memory"):
+        metadata["memory"]["names"] = ["8", "9"]
+    return metadata
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (without_origin, "origin must be given"),
+        (with_odd_progress, "progress: .* got 7"),
+        (as_a_list, "cannot be used"),
+        (with_nan, "not finite"),
+        (of_another_shape, "must have shape"),
+        (of_another_type, r"must be of torch\.float32"),
+        (with_odd_momentum, "optimiser state that does not fit"),
+        (with_an_odd_memory, "names other classes"),
+    ],
+)
+def test_nonsense_with_a_right_checksum_is_told(
+    tmp_path: Path, change: Callable[[dict[str, Any], Any], Any], told: str
+) -> None:
+    folder = tmp_path / "run"
+    stop_at(folder, 1, 7)
+    rewrite_checkpoints(folder, change)
+    with pytest.raises(InputError, match=told):
+        resume(folder)
+
+
 def test_checkpoints_that_are_all_damaged_are_an_input_error(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     stop_at(folder, 1, 12)
@@ -298,7 +411,7 @@ def test_a_run_of_another_remnant_is_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_at(tmp_path / "run", task=1, step=1)
-    monkeypatch.setattr("remnant.runs.experiment.__version__", "99.0.0")
+    monkeypatch.setattr("remnant.runs.run_origin.__version__", "99.0.0")
     with pytest.raises(InputError, match=r"this is 99\.0\.0"):
         resume(tmp_path / "run")
 

@@ -76,6 +76,8 @@ def test_pruning_keeps_the_last_two_points_and_what_they_stand_on(
     save(checkpoints, *IN_ORDER[:count])
     last_two = IN_ORDER[max(0, count - 2) : count]
     needed = {step for point in last_two for step in checkpoints.path_to(point)} - {Point(0)}
+    before = last_two[-1].task - 1
+    needed |= {one for one in IN_ORDER if one.task == before and (one.is_start or one.is_end)}
     assert set(checkpoints.points()) == needed
     assert checkpoints.newest_readable() == IN_ORDER[count - 1]
 
@@ -95,6 +97,13 @@ def test_a_damaged_newest_falls_back_to_the_one_before(tmp_path: Path, count: in
         pytest.skip("the one before stands on the newest")
     if newest.is_end or newest.step > 0 or newest.is_start:
         assert checkpoints.newest_readable() == before
+
+
+def test_a_damaged_start_of_a_task_falls_back_to_the_task_before(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, *IN_ORDER, Point(2, 0, 5), Point(2, 0, 10))
+    damage(checkpoints, Point(2))
+    assert checkpoints.newest_readable() == phase_end(1, 1)
 
 
 def test_a_point_whose_task_start_is_missing_is_not_used(tmp_path: Path) -> None:

@@ -40,8 +40,12 @@ class PathTable:
         return len(self.ends)
 
     def __getitem__(self, index: int) -> Path:
+        return self.folder / self.name(index)
+
+    def name(self, index: int) -> str:
+        """Relative to the folder."""
         start = int(self.ends[index - 1]) if index > 0 else 0
-        return self.folder / os.fsdecode(self.names[start : int(self.ends[index])])
+        return os.fsdecode(self.names[start : int(self.ends[index])])
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from remnant.learner.learner_state import (
     restore,
     today,
 )
+from remnant.learner.store_checks import check_network
 from remnant.runs.run_folder import CHECKPOINTS, CONFIG, is_finished, read_result
 from remnant.training.checkpoints import Checkpoints, Point
 
@@ -38,6 +39,7 @@ def read_run(folder: Path) -> LearnerState:
         method=run.method,
     )
     arrays, metadata = Checkpoints(folder / CHECKPOINTS).load(Point(len(sizes)))
+    check_network(config, sizes, arrays, str(folder))
     schedule = run.method.later or run.method.first
     parameters = {
         "method": run.method.name,

@@ -6,7 +6,6 @@ that names the image.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -324,20 +323,6 @@ def _framed(item: RawImage, size: int, name: str) -> np.ndarray:
     if isinstance(item, Image.Image):
         return frame_picture(item, size, name)
     return frame_picture(Image.fromarray(np.ascontiguousarray(item)), size, name)
-
-
-def fingerprint(images: Images) -> str:
-    """SHA-256 of the pixels; for files not held in memory of path, size and modification time."""
-    digest = hashlib.sha256()
-    if isinstance(images, FileImages):
-        for row in images.rows.tolist():
-            path = images.paths[row]
-            facts = path.stat()
-            digest.update(f"{path}\x1f{facts.st_size}\x1f{facts.st_mtime_ns}\x1e".encode())
-        return digest.hexdigest()
-    assert isinstance(images, ArrayImages), "images are in files or in memory"
-    digest.update(images.array.numpy().tobytes())
-    return digest.hexdigest()
 
 
 def measure_colours(images: Images) -> tuple[Channels, Channels]:

@@ -98,6 +98,20 @@ class LearnerConfig(LearningConfig):
     mean: Channels  # of the first update's images, per channel, in [0, 1]
     std: Channels
 
+    @field_validator("mean")
+    @classmethod
+    def _check_mean(cls, mean: Channels) -> Channels:
+        if not all(abs(value) <= 10 for value in mean):
+            raise InputError(f"the mean of images must be between -10 and 10; got {mean}.")
+        return mean
+
+    @field_validator("std")
+    @classmethod
+    def _check_std(cls, std: Channels) -> Channels:
+        if not all(1e-3 <= value <= 1e3 for value in std):
+            raise InputError(f"the deviation of images must be from 0.001 to 1,000; got {std}.")
+        return std
+
     @property
     def image_shape(self) -> tuple[int, int, int]:
         return self.image_size, self.image_size, 3
@@ -172,12 +186,7 @@ def restore(
             method.grow(task)
     if not task_sizes:
         return method.eval()
-    try:
-        load_standing_state(method, *learned, source)
-    except RuntimeError:  # torch's error for weights of other shapes
-        raise InputError(
-            f"{source} holds weights that do not fit its settings. Restore it from a copy."
-        ) from None
+    load_standing_state(method, *learned, source)
     return method.eval()
 
 

@@ -47,6 +47,16 @@ class Exemplars:
         return np.dstack([np.where(alpha[..., None] > 0, image, 0), alpha])
 
 
+def _finite(probabilities: np.ndarray) -> np.ndarray:
+    """Raises InputError for a network whose numbers overflow."""
+    if not np.isfinite(probabilities).all():
+        raise InputError(
+            "the network must give finite scores; its weights are too large. Restore the store "
+            "from a copy."
+        )
+    return probabilities
+
+
 class Predictor:
     """Applies the network of a state, on the device that `parameters` choose.
 
@@ -62,8 +72,10 @@ class Predictor:
         self._reader = ViewReader(processes, look, config.seed)
 
     def scores(self, given: RawInputs) -> Tensor:
-        """The method's scores, float32 [N, K]."""
-        return self._reader.apply(self.state.method.predict, self._images(given))
+        """The method's scores, float32 [N, K], of which a softmax is finite."""
+        scores = self._reader.apply(self.state.method.predict, self._images(given))
+        _finite(scores.softmax(dim=1).numpy())
+        return scores
 
     def recognise(self, images: Any) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities float32 [N, K], and bool [N]: whether an image is of one of the classes.
@@ -80,7 +92,7 @@ class Predictor:
             return torch.cat([scores.softmax(dim=1), is_known[:, None].float()], dim=1)
 
         found = self._reader.apply(both, self._images(gather(images))).numpy()
-        return found[:, :-1], found[:, -1] > 0
+        return _finite(found[:, :-1]), found[:, -1] > 0
 
     @property
     def can_reject(self) -> bool:

@@ -15,12 +15,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from remnant._version import __version__
-from remnant.archives import read_archive, write_archive
+from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
 from remnant.files import PARTIAL, claim_folder, is_partial, only_writer, remove_temporary_files
 from remnant.learner.inputs import Label
@@ -33,7 +33,9 @@ from remnant.learner.learner_state import (
 )
 from remnant.learner.measuring import GuardError
 from remnant.learner.previous_store import drop_previous, keep_previous, restore_previous
+from remnant.learner.store_checks import check_classes, check_history, check_network
 from remnant.learner.update import run_update
+from remnant.methods import Method
 from remnant.phases import Watcher
 from remnant.settings import Settings
 from remnant.training.checkpoints import Checkpoints, is_checkpoint
@@ -54,7 +56,7 @@ class StoreHeader(Settings):
     parameters: dict[str, Any]
     settings: LearnerConfig
     classes: tuple[Label, ...]
-    task_sizes: tuple[int, ...]
+    task_sizes: tuple[Annotated[int, Field(ge=0)], ...]
     history: tuple[dict[str, Any], ...]
     memory: Any  # the metadata of the memory
     origin: str | None
@@ -94,14 +96,8 @@ def read_store(path: Path) -> LearnerState:
         )
     except InputError as error:
         raise InputError(f"{path} cannot be used: {error}{_other_version(metadata)}") from None
-    if len(header.classes) != sum(header.task_sizes) or not header.task_sizes:
-        raise InputError(
-            f"{path} names {len(header.classes)} classes for {sum(header.task_sizes)} outputs. "
-            "Restore it from a copy."
-        )
     try:
-        learned = arrays, header.memory
-        method = restore(header.settings, header.task_sizes, learned, str(path))
+        method = _revive(header, arrays, str(path))
     except InputError as error:
         raise InputError(f"{error}{_other_version(metadata)}") from None
     return LearnerState(
@@ -113,6 +109,17 @@ def read_store(path: Path) -> LearnerState:
         method=method,
         origin=header.origin,
     )
+
+
+def _revive(header: StoreHeader, arrays: Arrays, source: str) -> Method[Any]:
+    """The method of a store; whatever the file says is checked before it is used."""
+    check_classes(header.classes, header.task_sizes, source)
+    check_history(header.history, source)
+    check_network(header.settings, header.task_sizes, arrays, source)
+    method = restore(header.settings, header.task_sizes, (dict(arrays), header.memory), source)
+    if method.memory is not None:
+        method.memory.require_classes([str(name) for name in header.classes], source)
+    return method
 
 
 def _check_file(path: Path) -> None:

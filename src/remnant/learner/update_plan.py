@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from remnant._version import __version__
+from remnant.data.fingerprints import fingerprint
 from remnant.encoders import describe_encoder
 from remnant.errors import InputError
 from remnant.images import Images, ImageSet, Task
@@ -18,7 +19,6 @@ from remnant.learner.encoder_choice import choose_encoder
 from remnant.learner.inputs import (
     Label,
     RawInputs,
-    fingerprint,
     gather_labelled,
     measure_colours,
     shorter_side,

@@ -347,14 +347,18 @@ class Memory:
 
     @classmethod
     def from_arrays(
-        cls, arrays: Arrays, metadata: Any, source: str = "the stored memory"
+        cls,
+        arrays: Arrays,
+        metadata: Any,
+        source: str = "the stored memory",
+        image_shape: Shape | None = None,
     ) -> Memory:
-        """The inverse of `state_arrays`.
+        """The inverse of `state_arrays`, if the images are of `image_shape`, where that is given.
 
         Raises:
             InputError: The contents are impossible; the message begins with `source`.
         """
-        header, classes = unpack(arrays, metadata, source)
+        header, classes = unpack(arrays, metadata, source, image_shape)
         memory = cls(header.config, header.image_shape, header.seed)
         memory._commit(classes, header.num_seen_classes)
         overflow = memory._packing.overflow(memory._sizes)
@@ -367,8 +371,29 @@ class Memory:
         return memory
 
     def load_arrays(self, arrays: Arrays, metadata: Any, source: str) -> None:
-        """Become the memory that `from_arrays` makes; raises what it raises."""
-        vars(self).update(vars(Memory.from_arrays(arrays, metadata, source)))
+        """Become the memory that `from_arrays` makes, of images of the same shape.
+
+        Raises what `from_arrays` raises.
+        """
+        read = Memory.from_arrays(arrays, metadata, source, self.image_shape)
+        vars(self).update(vars(read))
+
+    def require_classes(self, names: Sequence[str], source: str) -> None:
+        """Compare what is stored with all classes seen, in label order.
+
+        Raises:
+            InputError: They differ; the message begins with `source`.
+        """
+        named = dict(enumerate(names))
+        if self.num_seen_classes != len(named):
+            problem = f"it has seen {self.num_seen_classes:,} classes of {len(named):,}"
+        elif any(named.get(label) != one.name for label, one in self._classes.items()):
+            problem = "it names other classes"
+        else:
+            return
+        raise InputError(
+            f"{source} does not hold a usable memory: {problem}. Restore it from a copy."
+        )
 
     def digest(self) -> str:
         """SHA-256 of everything stored; equal to that of the saved file."""

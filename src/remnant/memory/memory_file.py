@@ -113,15 +113,20 @@ def digest_of(arrays: Arrays, metadata: Any) -> str:
 
 
 def unpack(
-    arrays: Arrays, metadata: Any, source: str
+    arrays: Arrays, metadata: Any, source: str, image_shape: Shape | None = None
 ) -> tuple[ArchiveHeader, dict[int, StoredClass]]:
     """The inverse of `pack`, for contents that are not trusted.
+
+    Args:
+        image_shape: What the images must have; None: any.
 
     Raises:
         InputError: Something is missing, superfluous or impossible; `source` names it.
     """
     try:
         header = ArchiveHeader.parse(metadata)
+        is_right = image_shape is None or header.image_shape == tuple(image_shape)
+        _require(is_right, f"its images must be {image_shape}; they are {header.image_shape}")
         codec = build_codec(header.config.codec, header.image_shape)
         labels, counts = _read_table(arrays, header, codec)
         exemplars = _with_sides(arrays, counts, _cut(arrays, codec, sum(counts)))

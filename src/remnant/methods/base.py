@@ -71,6 +71,7 @@ class Method(nn.Module, Generic[ConfigT]):
     has_one_row_per_class: ClassVar[bool] = False  # so that `forget_class` can remove one
     forgets_exactly: ClassVar[bool] = False  # what is left is as if the class had never been seen
     needs_codec: ClassVar[str | None] = None  # the only one that it works with; None: any
+    may_be_infinite: ClassVar[tuple[str, ...]] = ()  # names in its state; all others are finite
     Config: ClassVar[type[MethodConfig]]
     backbone: nn.Module
     classifier: LinearClassifier

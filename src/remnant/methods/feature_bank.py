@@ -80,7 +80,8 @@ class FeatureBank:
         return {"rows": rows}, {"counts": [len(codes) for codes in self._codes]}
 
     def load_arrays(self, arrays: Arrays, metadata: Any, source: str) -> None:
-        rows, counts = arrays.get("rows"), metadata.get("counts")
+        rows = arrays.get("rows")
+        counts = metadata.get("counts") if isinstance(metadata, dict) else None
         is_fitting = (
             rows is not None
             and rows.dtype == np.int8

@@ -51,6 +51,7 @@ class RanPAC(Method[RanPACConfig]):
     takes_known_classes = True
     has_one_row_per_class = True
     forgets_exactly = True
+    may_be_infinite = ("least_familiar",)  # nothing is unfamiliar without held-out images
     projection: Tensor
     temperature: Tensor
     means: Tensor
@@ -169,5 +170,7 @@ def _is_first(codes: Tensor) -> Tensor:
 
 def _signs(width: int, count: int) -> Tensor:
     """float32 [D, M] of 1 and -1, the same everywhere and for every seed."""
+    if torch.get_default_device().type == "meta":  # only shapes are asked for
+        return torch.empty(width, count)
     draws = torch.randint(0, 2, (width, count), generator=generator(0, "projection"), device="cpu")
     return (2 * draws - 1).float()

@@ -116,6 +116,8 @@ def _take_shapes(
     for index, extractor in enumerate(network.all()):
         is_kept = state.get(f"{prefix}extractors.{index}.is_kept")
         if is_kept is not None and not torch.equal(is_kept.cpu(), extractor.is_kept.cpu()):
+            if not extractor.can_cut(is_kept):
+                raise RuntimeError(f"extractor {index} cannot be cut so")  # as torch does
             extractor.cut(is_kept)
     if network.classifier.width != network.width:
         network.classifier = _classifier(network.width, network.classifier.num_classes)

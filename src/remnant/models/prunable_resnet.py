@@ -171,6 +171,12 @@ class Extractor(nn.Module):
 
     # ----------------------------------------------------------------------------- cutting, growing
 
+    def can_cut(self, is_kept: Tensor) -> bool:
+        """Whether a vector says of every channel if it is kept, and leaves each group some."""
+        is_fitting = is_kept.dtype == torch.bool and is_kept.shape == self.is_kept.shape
+        is_whole = bool(self.is_kept.all())
+        return is_fitting and is_whole and all(map(len, self._split_places(is_kept.cpu())))
+
     def cut(self, is_kept: Tensor) -> None:
         """Remove every channel that is not in `is_kept`, bool [G], which leaves each group some.
 

@@ -36,11 +36,6 @@ class Counters:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Counters:
-        uncounted: dict[str, Any] = {"train_flops": None, "new_images_shown": None}
-        return cls(**uncounted | values)
-
     def add_flops(self, flops: int) -> None:
         if self.train_flops is not None:
             self.train_flops += flops

@@ -5,8 +5,6 @@ The loop itself (begin a task, fit its phases, end it) is `training.task_loop.Ta
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,7 +14,6 @@ from typing import Any
 import torch
 
 from remnant import metrics
-from remnant._version import __version__
 from remnant.config import RunConfig, load_config
 from remnant.data import describe_dataset, load_dataset
 from remnant.data.stream import TaskStream, resolve_tasks
@@ -52,6 +49,7 @@ from remnant.runs.run_folder import (
     write_reconstructions,
     write_result,
 )
+from remnant.runs.run_origin import check_origin, origin_of, read_mark
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
@@ -132,6 +130,7 @@ class Experiment:
         # Starts the other processes: only now, so that an error in the data is printed once.
         self._processes = Processes(config.training)
         self._image_shape = dataset.train.images.shape
+        self._origin = origin_of(config, self._stream, dataset.train, dataset.test)
         self._method = build_method(config, self._image_shape, self._stream.task_sizes)
         self._trainer = Trainer(
             self._processes,
@@ -233,29 +232,25 @@ class Experiment:
         method = self._method
         for index in range(point.task):
             method.grow(self._stream[index])
+        if point != Point(0):
+            mark = read_mark(self._checkpoints.load(point)[1], self._folder)
+            check_origin(mark.origin, self._origin, self._folder)
+            self._counters = mark.progress
         if point.task > 0:
             arrays, metadata = self._checkpoints.load(Point(point.task))
-            load_standing_state(method, arrays, metadata.get("memory"), str(self._folder))
+            memory = read_mark(metadata, self._folder).memory
+            load_standing_state(method, arrays, memory, str(self._folder))
+            if method.memory is not None:
+                seen = self._stream.class_names[: sum(self._stream.task_sizes[: point.task])]
+                method.memory.require_classes(seen, str(self._folder))
         self._processes.prepare(method.eval())
-        if point != Point(0):
-            _, metadata = self._checkpoints.load(point)
-            _check_origin(metadata["origin"], self._origin(), self._folder)
-            self._counters = Counters.from_json(metadata["progress"])
-
-    def _origin(self) -> dict[str, str]:
-        """What a checkpoint belongs to: a change of these would make another run of it."""
-        values = self._config.model_dump(mode="json", exclude={"training"})
-        for machine_setting in ("root", "workers"):
-            del values["data"][machine_setting]
-        text = json.dumps([values, list(self._stream.class_names), len(self._stream[0].train)])
-        return {"remnant": __version__, "config": hashlib.sha256(text.encode()).hexdigest()}
 
     def _save(self, point: Point, arrays: Arrays, more: dict[str, Any] | None = None) -> None:
         if self._log is not None:
             elapsed = time.perf_counter() - self._task_began
             self._counters.task_seconds = 0.0 if point.is_start else elapsed
             self._log.sync()
-            metadata = {"origin": self._origin(), "progress": self._counters.to_json()}
+            metadata = {"origin": self._origin, "progress": self._counters.to_json()}
             self._checkpoints.save(point, arrays, metadata | (more or {}))
         self._processes.barrier()
 
@@ -365,17 +360,3 @@ def _only_writer(folder: Path) -> Iterator[None]:
     """Keep a second run or resume out of the folder."""
     with only_writer(folder / CONFIG) if is_main_process() else nullcontext():
         yield
-
-
-def _check_origin(saved: dict[str, str], now: dict[str, str], folder: Path) -> None:
-    """A run goes on exactly only with the program, config and data that it began with."""
-    if saved["remnant"] != now["remnant"]:
-        raise InputError(
-            f"{folder} was written by remnant {saved['remnant']}; this is {now['remnant']}. Resume "
-            "it with that version, or run its config.json into a new folder."
-        )
-    if saved["config"] != now["config"]:
-        raise InputError(
-            f"the config or the data of {folder} changed since its last checkpoint. Put back what "
-            "it was, or run its config.json into a new folder."
-        )

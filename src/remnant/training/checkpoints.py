@@ -69,7 +69,11 @@ def _parse(name: str) -> Point | None:
 
 
 class Checkpoints:
-    """The checkpoint folder of a run; keeps the last two points and those they depend on."""
+    """The checkpoint folder of a run.
+
+    Keeps the last two points and those they depend on. Both may stand on one file, the start of
+    their task, so the ends of the task before are kept too, with its start.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -123,6 +127,8 @@ class Checkpoints:
     def _prune(self) -> None:
         points = self.points()
         needed = {step for point in points[-2:] for step in self.path_to(point)}
+        before = points[-1].task - 1
+        needed |= {one for one in points if one.task == before and (one.is_start or one.is_end)}
         outdated = [point for point in points if point not in needed]
         for point in outdated:
             (self.folder / point.file_name).unlink(missing_ok=True)

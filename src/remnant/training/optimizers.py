@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from remnant.errors import InputError
 from remnant.phases import OptimizerConfig
 
 
@@ -80,10 +81,21 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """The inverse of `optimizer_tensors`."""
+    """The inverse of `optimizer_tensors`.
+
+    Raises:
+        InputError: They are not those of this optimiser.
+    """
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
-        index, name = key.split("/", 1)
+        index, _, name = key.partition("/")
+        is_known = index.isdecimal() and int(index) < len(parameters)
+        if not is_known or value.shape not in (parameters[int(index)].shape, torch.Size()):
+            raise InputError(
+                f"the checkpoint holds optimiser state that does not fit its network: {key}. "
+                "Restore it from a copy."
+            )
         state.setdefault(int(index), {})[name] = value
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -63,9 +63,10 @@ def load_standing_state(method: Method[Any], arrays: Arrays, of_memory: Any, sou
     """The inverse of `standing_state`, for a method that was grown by as many tasks.
 
     Raises:
-        InputError: The memory is impossible; the message begins with `source`.
+        InputError: The weights do not fit, or the memory is impossible; the message begins with
+            `source`.
     """
-    load_method_state(method, arrays)
+    load_method_state(method, arrays, source)
     for kept in _stores(method):
         prefix = f"{kept.name}/"
         stored = {
@@ -78,7 +79,16 @@ def load_standing_state(method: Method[Any], arrays: Arrays, of_memory: Any, sou
             continue
         if _METADATA not in stored:
             raise InputError(f"{source} does not hold the {kept.name} of {method.config.name}.")
-        kept.load_arrays(stored, json.loads(stored.pop(_METADATA).tobytes()), source)
+        kept.load_arrays(stored, _read_metadata(stored.pop(_METADATA), source), source)
+
+
+def _read_metadata(text: np.ndarray, source: str) -> Any:
+    try:
+        return json.loads(text.tobytes())
+    except (ValueError, RecursionError):
+        raise InputError(
+            f"{source} holds metadata that are no JSON. Restore it from a copy."
+        ) from None
 
 
 def _stores(method: Method[Any]) -> list[Keeps]:

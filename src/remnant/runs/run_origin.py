@@ -1,0 +1,88 @@
+"""What a checkpoint of a run belongs to: a change of program, config or data makes another run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import field_validator
+
+from remnant._version import __version__
+from remnant.config import RunConfig
+from remnant.data.fingerprints import fingerprint_sets
+from remnant.data.stream import TaskStream
+from remnant.errors import InputError
+from remnant.images import ImageSet
+from remnant.runs.events import Counters
+from remnant.settings import Settings
+
+
+class Mark(Settings):
+    """What a checkpoint of a run says beside its arrays."""
+
+    origin: dict[str, str]
+    progress: Counters
+    memory: Any = None  # the metadata of the memory, at the start of a task
+
+    @field_validator("progress", mode="before")
+    @classmethod
+    def _admit_uncounted(cls, values: Any) -> Any:
+        """A run that an earlier version began has not counted everything."""
+        uncounted: dict[str, Any] = {"train_flops": None, "new_images_shown": None}
+        return uncounted | values if isinstance(values, dict) else values
+
+
+def read_mark(metadata: Any, folder: Path) -> Mark:
+    """The metadata of a checkpoint.
+
+    Raises:
+        InputError: They are not those of a run.
+    """
+    try:
+        return Mark.parse(metadata)
+    except InputError as error:
+        raise InputError(
+            f"a checkpoint of {folder} cannot be used: {error} To start over, run the folder's "
+            "config.json into a new folder."
+        ) from None
+
+
+def origin_of(
+    config: RunConfig, stream: TaskStream, train: ImageSet, test: ImageSet
+) -> dict[str, str]:
+    """What a run begins with, as digests."""
+    values = config.model_dump(mode="json", exclude={"training"})
+    for machine_setting in ("root", "workers"):
+        del values["data"][machine_setting]
+    text = json.dumps([values, list(stream.class_names), len(stream[0].train)])
+    return {
+        "remnant": __version__,
+        "config": hashlib.sha256(text.encode()).hexdigest(),
+        "data": fingerprint_sets(train, test),
+    }
+
+
+def check_origin(saved: dict[str, str], now: dict[str, str], folder: Path) -> None:
+    """A run goes on exactly only with the program, config and data that it began with.
+
+    Raises:
+        InputError: One of them is another; the sentence says which.
+    """
+    saved = {"remnant": "of an unknown version", "config": ""} | saved
+    if saved["remnant"] != now["remnant"]:
+        raise InputError(
+            f"{folder} was written by remnant {saved['remnant']}; this is {now['remnant']}. Resume "
+            "it with that version, or run its config.json into a new folder."
+        )
+    if saved["config"] != now["config"]:
+        raise InputError(
+            f"the config or the data of {folder} changed since its last checkpoint. Put back what "
+            "it was, or run its config.json into a new folder."
+        )
+    if saved.get("data", now["data"]) != now["data"]:  # 0.1.0 did not note it
+        raise InputError(
+            f"the images of {folder} changed since its last checkpoint: some were added, removed "
+            "or altered. Put back what was there, or run its config.json into a new folder."
+        )

@@ -1,0 +1,41 @@
+"""The network of every method has an outline: names, types and shapes without numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from remnant.errors import InputError
+from remnant.learner import store_checks
+from remnant.learner.learner_state import LearnerConfig
+from remnant.methods import METHODS, build_method
+from remnant.training.network_state import explain_misfit, method_state
+from remnant.training.task_loop import empty_tasks
+from tests.support.tiny_methods import TRIALS
+
+
+def config_of(name: str) -> LearnerConfig:
+    trial = TRIALS[name]()
+    return LearnerConfig(
+        image_size=16,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.5, 0.5, 0.5),
+        memory=trial.memory,
+        method=trial.config,
+    )
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_every_method_has_an_outline_which_its_arrays_fit(name: str) -> None:
+    config, sizes = config_of(name), (3,) if METHODS[name].learns_once else (2, 1)
+    method = build_method(config, config.image_shape, sizes)
+    for task in empty_tasks(sizes, config.image_shape):
+        method.grow(task)
+    arrays = method_state(method)
+    outline = store_checks._outline(config, sizes, len(arrays), "the store")
+    assert outline is not None
+    assert all(tensor.is_meta for tensor in outline.state_dict().values())
+    assert explain_misfit(outline, arrays) is None
+    store_checks.check_network(config, sizes, arrays, "the store")
+    arrays.popitem()
+    with pytest.raises(InputError, match="is missing"):
+        store_checks.check_network(config, sizes, arrays, "the store")
