@@ -16,7 +16,9 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[list[store_page.Exemplar]]:
     """What the page of a store is given to show, class by class."""
     kept: list[list[store_page.Exemplar]] = []
 
-    def take(facts: object, exemplars: list[list[store_page.Exemplar]], out: Path) -> Path:
+    def take(
+        facts: object, exemplars: list[list[store_page.Exemplar]], out: Path, scored: object
+    ) -> Path:
         kept.extend(exemplars)
         return out
 

@@ -92,7 +92,7 @@ class FeatureBank:
             and all(type(count) is int and count >= 0 for count in counts)
             and sum(counts) == len(rows)
         )
-        if not is_fitting or rows is None:
+        if not is_fitting or rows is None or counts is None:
             raise InputError(f"{source} holds features that do not fit its classes.")
         ends = np.cumsum(counts)
         self._codes = [codes.copy() for codes in np.split(rows, ends[:-1])] if counts else []
