@@ -31,7 +31,6 @@ from typing import Any
 
 from remnant.files import write_json, write_text
 from remnant.recipes import PRESETS, PROTOCOLS, RECIPES, Published
-from remnant.recipes.bimae_presets import OTHER_MEMORIES
 from remnant.recipes.presets import SOURCES
 from remnant.recipes.recipe import MEASURED
 from remnant.reports import curves_picture, kept_picture, markdown_table
@@ -105,7 +104,7 @@ def _fill_line(match: re.Match[str]) -> str:
 
 
 def _find_printed(name: str, choice: str | None) -> dict[str, Any]:
-    rows = [OTHER_MEMORIES[name]] if name in OTHER_MEMORIES else RECIPES[name].published
+    rows = RECIPES[name].published
     top = 5 if choice == "top5" else 1
     return next(vars(row) for row in rows if row.source.startswith("[bimae]") and row.top == top)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from remnant.errors import InputError
 from remnant.recipes import PRESETS, PROTOCOLS
 from remnant.studies import STUDIES, Study, StudyScale, find_study
 from remnant.studies.equal_terms import equal_epochs, with_epochs
+from remnant.studies.study import Row
 from remnant.studies.study_runs import is_same, runs_of
 
 SCALES = [(study, scale) for study in STUDIES.values() for scale in study.columns]
@@ -95,6 +98,13 @@ def test_columns_change_what_a_method_has() -> None:
 def test_unknown_names_are_refused(arguments: tuple, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         runs_of(STUDIES["components"], *arguments)
+
+
+def test_a_row_that_is_printed_alone_has_no_run() -> None:
+    study = replace(STUDIES["components"], rows=(Row("else", "Somebody else's", ""),))
+    assert runs_of(study, "mini") == []
+    with pytest.raises(InputError, match="else of components is not in remnant yet"):
+        runs_of(study, "mini", rows=["else"])
 
 
 def test_rows_of_equal_cost_have_names_that_tell_their_epochs() -> None:

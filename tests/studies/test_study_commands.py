@@ -61,7 +61,6 @@ def test_the_list_names_every_study(command: Command) -> None:
         (["imagenet-subset", "--scale", "lite"], "it has smoke, mini, paper"),
         (["components", "--data-root", "nowhere"], "is not under nowhere"),
         (["components", "--jobs", "0"], "--jobs must be at least 1"),
-        (["memory-efficient", "--rows", "gfr"], "gfr of memory-efficient is not in remnant yet"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(

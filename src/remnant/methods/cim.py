@@ -122,8 +122,8 @@ class CIM(Wrapper[CIMConfig]):
         new = torch.nonzero(~batch.is_replay).flatten()
         half = min(self.config.mask_images, len(new) // 2)
         if half == 0:
-            parameters = tuple(self.mask_generator.parameters())
-            return {"mask serve": 0 * torch.cat(parameters).sum()}
+            flat = nn.utils.parameters_to_vector(self.mask_generator.parameters())
+            return {"mask serve": 0 * flat.sum()}
         self.eval()  # batch statistics are those of training, which goes on afterwards
         inner, outer = _rows_of(batch, new[:half]), _rows_of(batch, new[half : 2 * half])
         terms = self._two_levels(inner, outer)

@@ -72,8 +72,8 @@ class MECIL(Method[MECILConfig]):
 
     def loss(self, batch: Batch) -> Terms:
         """Sigmoid losses over originals and twins; an exemplar is both, and so counts twice."""
-        assert batch.twin_views is not None, "the phase shows pairs"
-        views = torch.cat([batch.views, batch.twin_views])  # [2B, C, H, W]
+        twins = batch.views if batch.twin_views is None else batch.twin_views
+        views = torch.cat([batch.views, twins])  # [2B, C, H, W]
         labels = torch.cat([batch.labels, batch.labels])
         old = None if self.teacher is None else self.teacher(views)  # [2B, K_old]
         classify, soft = sigmoid_losses(self.predict(views), labels, old, self.num_averaged)

@@ -235,11 +235,3 @@ PRESETS = (
     ),
     *(_fine(ratio) for ratio in (0.10, 0.20, 0.30, 0.50, 0.60)),
 )
-# [bimae] table 9, in 60 KB per class: rows of methods that are not here yet.
-OTHER_MEMORIES = {
-    "CIM": _row(75.30, 63.05, 9),
-    "JPEG": _row(72.34, 61.32, 9),
-    "down-scaled": _row(67.04, 55.40, 9),
-    "MCIL": _row(63.25, 53.12, 9),
-    "latent-replay": _row(62.44, 51.30, 9),
-}
