@@ -80,7 +80,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     images = photographs(arguments.images, arguments.side)
-    has_loop = transform_codec.find_compiled_loop() is not None
+    has_loop = transform_codec.find_compiled("compiled_loop") is not None
     print(HEADER, flush=True)
     for name in arguments.codecs:
         settings = {"patch_size": 16} if CODECS[name].is_partial and arguments.side > 64 else {}
@@ -88,7 +88,7 @@ def main() -> None:
         is_ours = name in ("transform", "coded-patches")
         decoded = measure(name, "compiled" if is_ours and has_loop else "plain", codec, images)
         if is_ours and has_loop:
-            with patch.object(transform_codec, "find_compiled_loop", lambda: None):
+            with patch.object(transform_codec, "find_compiled", lambda _: None):
                 plain = measure(name, "plain", codec, images)
             assert np.array_equal(decoded, plain), "both decoders must give the same pixels"
 

@@ -12,9 +12,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba  # pyright: ignore[reportMissingImports]  # an extra
 import numpy as np
 
+from remnant.memory.codecs.transform.compiled_contexts import (
+    add_neighbours,
+    compiled,
+    expect,
+    expect_first,
+    predict,
+    tell,
+)
 from remnant.memory.codecs.transform.decoding_plan import DecodingPlan
 from remnant.memory.codecs.transform.range_coder import (
     BITS,
@@ -22,29 +29,17 @@ from remnant.memory.codecs.transform.range_coder import (
     ESCAPE_BITS,
     FULL,
     LARGEST,
-    LEVELS_PER_OCTAVE,
     LOWEST,
     MAX_NUMBER,
     RENEW,
     TOTAL,
     ReadingTables,
 )
-from remnant.memory.codecs.transform.spectrum import (
-    LARGEST_SEEN,
-    MEAN_ONE,
-    NEIGHBOUR_BITS,
-    RATIO_END,
-    RATIO_ONE,
-)
 
-# Without Python's lock, so that threads decode side by side; without checks for a division by 0,
-# since a width is never below 2^24.
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-_LAST_RATIO = (RATIO_END - 1) / RATIO_ONE
 _CODE, _WIDTH, _NEXT, _END = range(4)  # of a stream's state
 
 
-@_compiled
+@compiled
 def decode_pictures(
     plan: DecodingPlan,
     data: np.ndarray,
@@ -78,7 +73,7 @@ def decode_pictures(
 # ---------------------------------------------------------------------------------- expectations
 
 
-@_compiled
+@compiled
 def _read_picture(
     plan: DecodingPlan, data: np.ndarray, starts: np.ndarray, numbers: np.ndarray, seen: np.ndarray
 ) -> None:
@@ -94,8 +89,8 @@ def _read_picture(
     levels, totals = np.empty(num_blocks, np.int64), np.empty(num_blocks, np.int32)
     for place in range(channels, num_places):
         if has_seen[place]:
-            _add_neighbours(plan, seen[place], totals)
-            _expect(plan, place, place % channels, totals, levels)
+            add_neighbours(plan, seen[place], totals)
+            expect(plan, place, place % channels, totals, levels)
         else:
             levels[:] = plan.unseen[place]
         for stream in range(len(states)):
@@ -104,49 +99,10 @@ def _read_picture(
             _read_run(plan.reading, data, states[stream], levels[first:end], row)
         for block in range(num_blocks):
             if numbers[place, block] != 0:
-                _tell(plan, place, block, numbers[place, block], seen, has_seen)
+                tell(plan, place, block, numbers[place, block], seen, has_seen)
 
 
-@_compiled
-def _tell(
-    plan: DecodingPlan, place: int, block: int, number: int, seen: np.ndarray, has_seen: np.ndarray
-) -> None:
-    """Let the places after this one see a number, each with its weight."""
-    size = np.int32(min(abs(number), LARGEST_SEEN))
-    for index in range(plan.ends[place], plan.ends[place + 1]):
-        target = plan.targets[index]
-        seen[target, block] += size * plan.weights[index]
-        has_seen[target] = True
-
-
-@_compiled
-def _add_neighbours(plan: DecodingPlan, seen: np.ndarray, totals: np.ndarray) -> None:
-    """Fill `totals` [B] with what was seen in each block and, with less weight, around it."""
-    rows, columns = plan.grid
-    own_block, prior = np.int32(plan.own_block), np.int32(plan.prior)
-    for block in range(len(seen)):
-        totals[block] = own_block * seen[block] + prior
-    for block in range(columns, len(seen)):
-        totals[block] += seen[block - columns]
-        totals[block - columns] += seen[block]
-    for row in range(rows):
-        for block in range(row * columns + 1, (row + 1) * columns):
-            totals[block] += seen[block - 1]
-            totals[block - 1] += seen[block]
-
-
-@_compiled
-def _expect(
-    plan: DecodingPlan, place: int, channel: int, totals: np.ndarray, levels: np.ndarray
-) -> None:
-    """Fill `levels` [B] of the coefficients at one place; see `Spectrum`."""
-    base, adjust, wanted = plan.levels[place], plan.adjust[channel], plan.wanted[place]
-    for block in range(len(levels)):
-        ratio = min(totals[block] / wanted[block], _LAST_RATIO)
-        levels[block] = base + adjust[int(ratio * RATIO_ONE)]
-
-
-@_compiled
+@compiled
 def _read_first(
     plan: DecodingPlan,
     data: np.ndarray,
@@ -163,47 +119,19 @@ def _read_first(
     for index in range(min(plan.run, numbers.shape[1] - first)):
         block = first + index
         for channel in range(channels):
-            level[0] = _expect_first(plan, index, channel, lacks[channel])
+            level[0] = expect_first(plan, index, channel, lacks[channel])
             _read_run(plan.reading, data, state, level, change)
-            number = _predict(plan, numbers[channel], block, index, sums[channel]) + change[0]
+            number = predict(plan, numbers[channel], block, index, sums[channel]) + change[0]
             numbers[channel, block] = number
             sums[channel] += number
             lacks[channel] += abs(change[0]) if index > 0 else 0
-            _tell(plan, channel, block, change[0], seen, has_seen)
-
-
-@_compiled
-def _expect_first(plan: DecodingPlan, index: int, channel: int, lack: int) -> int:
-    if index == 0:
-        return plan.levels[channel] + LEVELS_PER_OCTAVE
-    mean = plan.means[channel]
-    seen = lack * MEAN_ONE + plan.first_prior * mean
-    wanted = mean * max(index - 1 + plan.first_prior, 1)
-    ratio = min(seen * RATIO_ONE // max(wanted, 1), RATIO_END - 1)
-    return plan.levels[channel] + plan.first_adjust[ratio]
-
-
-@_compiled
-def _predict(plan: DecodingPlan, known: np.ndarray, block: int, index: int, total: int) -> int:
-    """From the blocks before in the stream, of which `total` is the sum; 0 for the first."""
-    width = plan.grid[1]
-    column = block % width
-    mean = total // max(index, 1)
-    left = known[block - 1] if column > 0 and index >= 1 else mean
-    above = known[block - width] if index >= width else mean
-    above_left = known[block - width - 1] if column > 0 and index >= width + 1 else mean
-    has_right = column < width - 1 and width > 1 and index >= width - 1
-    above_right = known[block - width + 1] if has_right else mean
-    weights = plan.first_weights
-    found = weights[0] * left + weights[1] * above + weights[2] * above_left
-    found += weights[3] * above_right + weights[4] * mean
-    return (found + (1 << NEIGHBOUR_BITS - 1)) >> NEIGHBOUR_BITS
+            tell(plan, channel, block, change[0], seen, has_seen)
 
 
 # --------------------------------------------------------------------------------- the range coder
 
 
-@_compiled
+@compiled
 def _open(data: np.ndarray, start: int, end: int, state: np.ndarray) -> None:
     code = 0
     for index in range(start, start + 4):
@@ -211,7 +139,7 @@ def _open(data: np.ndarray, start: int, end: int, state: np.ndarray) -> None:
     state[_CODE], state[_WIDTH], state[_NEXT], state[_END] = code, FULL - 1, start + 4, end
 
 
-@_compiled
+@compiled
 def _read_run(
     tables: ReadingTables,
     data: np.ndarray,
@@ -246,7 +174,7 @@ def _read_run(
     state[_CODE], state[_WIDTH], state[_NEXT] = code, width, at
 
 
-@_compiled
+@compiled
 def _read_raw(
     data: np.ndarray, end: int, code: int, width: int, at: int, bits: int
 ) -> tuple[int, int, int, int]:
@@ -257,7 +185,7 @@ def _read_raw(
     return value, code, width, at
 
 
-@_compiled
+@compiled
 def _narrow(data: np.ndarray, end: int, code: int, width: int, at: int) -> tuple[int, int, int]:
     code = min(code, width - 1)  # less only in bytes that no encoder wrote
     while width < RENEW:
@@ -269,7 +197,7 @@ def _narrow(data: np.ndarray, end: int, code: int, width: int, at: int) -> tuple
 # -------------------------------------------------------------------------------------- the pixels
 
 
-@_compiled
+@compiled
 def _draw(
     plan: DecodingPlan,
     numbers: np.ndarray,
@@ -288,7 +216,7 @@ def _draw(
             _put(levels, pixels[top : top + side, left : left + side, colour], side)
 
 
-@_compiled
+@compiled
 def _undo_transform(
     plan: DecodingPlan,
     numbers: np.ndarray,
@@ -313,7 +241,7 @@ def _undo_transform(
             plane[pixel] = np.floor(plane[pixel] * scale + 0.5)
 
 
-@_compiled
+@compiled
 def _mix(planes: np.ndarray, shares: np.ndarray, bits: int, levels: np.ndarray) -> None:
     """Fill `levels` [n * n] of one colour, from the channels [C, n * n] of a block."""
     levels[:] = 257 << bits - 1
@@ -328,7 +256,7 @@ def _mix(planes: np.ndarray, shares: np.ndarray, bits: int, levels: np.ndarray) 
         levels[pixel] = level if level < 255.0 else 255.0
 
 
-@_compiled
+@compiled
 def _put(levels: np.ndarray, pixels: np.ndarray, side: int) -> None:
     """Levels [n * n] into as much of a block [H, W] as lies within the picture."""
     for row in range(pixels.shape[0]):

@@ -84,10 +84,13 @@ class TransformCoder(Coder):
         return cls(shape, fitting_side(patch_size), is_mosaic=True)
 
     def encode(self, picture: np.ndarray, quality: int) -> bytes:
-        spectrum = self._spectrum(quality)
-        writer = Writer(spectrum.num_streams)
-        spectrum.code(writer, self.quantise(picture, quality))
-        *others, last = writer.streams()
+        numbers = self.quantise(picture, quality)
+        if (loop := find_compiled("compiled_writer")) is not None:
+            *others, last = self._write(loop, numbers[..., 0], quality)
+        else:
+            writer = Writer(self._spectrum(quality).num_streams)
+            self._spectrum(quality).code(writer, numbers)
+            *others, last = writer.streams()
         return b"".join(pack_number(len(one)) for one in others) + b"".join([*others, last])
 
     def decode(self, payload: bytes, quality: int) -> np.ndarray:
@@ -96,7 +99,7 @@ class TransformCoder(Coder):
     def decode_many(self, payloads: Sequence[bytes], quality: int) -> list[np.ndarray]:
         spectrum = self._spectrum(quality)
         streams = [self._split(payload, spectrum.num_streams) for payload in payloads]
-        if (loop := find_compiled_loop()) is not None:
+        if (loop := find_compiled("compiled_loop")) is not None:
             return list(self._run(loop, streams, quality))
         if len(payloads) == 1 and spectrum.num_streams < _FEW:
             reader = SingleReader(streams[0])
@@ -134,6 +137,15 @@ class TransformCoder(Coder):
         limit = _largest_coefficient(self._side)
         loop.decode_pictures(self._plan(quality), data, starts, pixels, limit, _EXCESS, bits)
         return pixels
+
+    def _write(self, loop: Any, numbers: np.ndarray, quality: int) -> list[bytes]:
+        """The compiled loop over the numbers [T, B] of one picture: its streams."""
+        plan, num_streams = self._plan(quality), self._spectrum(quality).num_streams
+        room = loop.MOST_BYTES * len(numbers) * plan.run + 8
+        written = np.zeros((num_streams, room), dtype=np.uint8)
+        lengths = np.empty(num_streams, dtype=np.int64)
+        loop.write_picture(plan, np.ascontiguousarray(numbers), written, lengths)
+        return [row[:size].tobytes() for row, size in zip(written, lengths.tolist(), strict=True)]
 
     @staticmethod
     def _split(payload: bytes, num_streams: int) -> list[bytes]:
@@ -236,13 +248,13 @@ def _largest_coefficient(side: int) -> int:
 
 
 @lru_cache
-def find_compiled_loop() -> Any:
-    """The module `compiled_loop` where numba is installed, else None; both give the same pixels.
+def find_compiled(name: str) -> Any:
+    """A module of compiled loops where numba is installed, else None; the results are the same.
 
     It is imported when first needed: numba takes a second to load.
     """
     try:
-        return import_module("remnant.memory.codecs.transform.compiled_loop")
+        return import_module(f"remnant.memory.codecs.transform.{name}")
     except ImportError:
         return None
 

@@ -1,0 +1,77 @@
+"""What does a run of 21,000 classes at 224 px take, by the unit costs that were measured here?
+
+    python benchmarks/scale_estimate.py
+    python benchmarks/scale_estimate.py --classes 1000 --exemplars 80
+
+Nothing is run: the costs below are those of docs/performance.md and docs/methods/bimae.md, the rest
+is multiplication. The network is Bilateral MAE at the paper's size; a GPU is an A100 at 30 % of its
+peak, an assumption as in docs/paper-scale.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+GPU_FLOPS = 0.3 * 312e12  # per second
+TRAIN_FLOPS, PARAMETERS, WIDTH = 11.5e9, 13.46e6, 384  # per image; without the classifier
+IMAGE_BYTES = 224 * 224 * 3
+FILE_SECONDS = 2e-3  # to decode an image file, one thread
+# Of one exemplar at 224 px: bytes, decodes and encodes per second and core.
+CODECS = {
+    "patches": (37_657, 8_839, 5_862),
+    "coded-patches": (1_951, 663, 165),
+    "transform": (7_454, 216, 50),
+    "jpeg": (10_575, 2_012, 1_964),
+}
+DIGEST_BYTES, SAVE_BYTES, NETWORK_BYTES = 0.47e9, 0.13e9, 0.78e9  # per second
+
+
+def describe_codecs(count: int) -> None:
+    print(
+        "| codec | memory, GB | x 8 processes, GB | digest, s | save, s | decode, s | encode, s |"
+    )
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for name, (size, decodes, encodes) in CODECS.items():
+        total = count * size
+        times = (total / DIGEST_BYTES, total / SAVE_BYTES, count / decodes, count / encodes)
+        cells = (name, f"{total / 1e9:.1f}", f"{8 * total / 1e9:.0f}")
+        print("| " + " | ".join([*cells, *(f"{one:,.0f}" for one in times)]) + " |")
+
+
+def describe_training(arguments: argparse.Namespace) -> None:
+    per_task = arguments.classes / arguments.tasks
+    new = arguments.classes * arguments.images
+    replayed = per_task * arguments.exemplars * sum(range(arguments.tasks))
+    shown = arguments.epochs * (new + replayed)
+    parameters = PARAMETERS + WIDTH * arguments.classes
+    rate = GPU_FLOPS / TRAIN_FLOPS  # images per second and GPU
+    saved, scratch = 12 * parameters, arguments.classes * arguments.exemplars * IMAGE_BYTES
+    print(f"\n{shown:.3g} images shown, {replayed / (new + replayed):.0%} of them exemplars")
+    print(f"{parameters / 1e6:.1f} M parameters, {rate:,.0f} images/s per GPU")
+    print(f"network and Adam: {saved / 1e6:.0f} MB, saved in {saved / NETWORK_BYTES:.1f} s")
+    print(f"completions: {scratch / 1e9:.0f} GB per process\n")
+    print("| GPUs | hours | decode threads | step, ms | sent per step, MB | GB/s per GPU |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    for gpus in (1, 8, 64):
+        step = arguments.batch_size / gpus / rate
+        sent = 2 * (gpus - 1) / gpus * 4 * parameters
+        threads = rate * gpus * FILE_SECONDS * new / (new + replayed)
+        cells = (shown / rate / gpus / 3600, threads, 1000 * step, sent / 1e6, sent / step / 1e9)
+        print(f"| {gpus} | " + " | ".join(f"{cell:,.1f}" for cell in cells) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--classes", type=int, default=21_000)
+    parser.add_argument("--images", type=int, default=676, help="of a class, for training")
+    parser.add_argument("--exemplars", type=int, default=20, help="per class")
+    parser.add_argument("--tasks", type=int, default=21)
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--batch-size", type=int, default=1024)
+    arguments = parser.parse_args()
+    describe_codecs(arguments.classes * arguments.exemplars)
+    describe_training(arguments)
+
+
+if __name__ == "__main__":
+    main()
