@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from remnant.cli import console
 from remnant.errors import InputError
+from remnant.files import UnsyncedError
 
 Floats = Annotated[bool, Parameter(name="--float", negative="")]
 Csv = Annotated[
@@ -206,7 +207,9 @@ def forget(store: Path, name: str, /, *, yes: Yes = False) -> None:
     check_forgettable(state, label)  # before the user is asked to confirm
     if not yes:
         _confirm(name, store)
-    console.out.print(forget_in_store(store, label), markup=False)
+    with _explaining_stops(store):
+        message = forget_in_store(store, label)
+    console.out.print(message, markup=False)
 
 
 def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
@@ -249,6 +252,8 @@ def _explaining_stops(store: Path) -> Iterator[None]:
         console.notes.print(f"stopped. {_how_to_continue(store)}: {command}", markup=False)
         sys.exit(130)
     except OSError as error:
+        if isinstance(error, UnsyncedError):
+            raise InputError(f"{error.strerror}.") from None
         place = f"{error.filename}: " if error.filename else ""
         raise InputError(
             f"{place}{error.strerror or error}. The store is unchanged; fix this and run the same "

@@ -9,6 +9,7 @@ no setting that the older one does not know.
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import shutil
 import uuid
@@ -22,7 +23,14 @@ from pydantic import ConfigDict, Field
 from remnant._version import __version__
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
-from remnant.files import PARTIAL, claim_folder, is_partial, only_writer, remove_temporary_files
+from remnant.files import (
+    PARTIAL,
+    UnsyncedError,
+    claim_folder,
+    is_partial,
+    only_writer,
+    remove_temporary_files,
+)
 from remnant.learner.inputs import Label
 from remnant.learner.learner_state import (
     LearnerConfig,
@@ -42,6 +50,7 @@ from remnant.training.checkpoints import Checkpoints, is_checkpoint
 from remnant.training.task_loop import standing_state
 
 KIND, VERSION = "store", 1
+log = logging.getLogger(__name__)
 _LOCK = "lock"  # in the work folder
 # Are not stored: they belong to one machine or to one call.
 _MACHINE_PARAMETERS = {"accelerator", "threads", "guard", "strict", "quiet"}
@@ -232,7 +241,8 @@ def has_checkpoint(path: Path) -> bool:
 def only_updater(path: Path) -> Iterator[Path]:
     """The work folder of a store, for one process at a time; it is removed after success.
 
-    After a failure it is kept if it holds checkpoints.
+    After a failure it is kept if it holds checkpoints. That it cannot be removed is a note: the
+    store is what it should be, and the next update removes it.
 
     Raises:
         InputError: Another process is updating the store.
@@ -260,6 +270,9 @@ def only_updater(path: Path) -> Iterator[Path]:
                 left.unlink(missing_ok=True)
         try:
             yield folder
+        except UnsyncedError:  # the new store is in place
+            _remove(folder)
+            raise
         except BaseException:
             if not any(folder.glob("*.safetensors")):
                 _remove(folder)
@@ -267,7 +280,24 @@ def only_updater(path: Path) -> Iterator[Path]:
         _remove(folder)
 
 
+def explain_failure(error: OSError) -> str:
+    """What stopped an update, and which store is there now, in sentences."""
+    reason = f"{error.strerror or error}."
+    return reason if isinstance(error, UnsyncedError) else f"{reason} The store is unchanged."
+
+
 def _remove(folder: Path) -> None:
+    try:
+        _remove_at_once(folder)
+    except OSError as error:
+        log.warning(
+            "%s could not be removed (%s); the next update of the store removes it.",
+            folder,
+            error.strerror or error,
+        )
+
+
+def _remove_at_once(folder: Path) -> None:
     """In one step for other processes: a half-removed folder would look like another update.
 
     If somebody else has put something there, only our own files are removed.

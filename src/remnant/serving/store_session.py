@@ -17,6 +17,7 @@ from remnant._version import __version__
 from remnant.errors import InputError
 from remnant.learner import Learner, forget_in_store, learn_into_store
 from remnant.learner.inputs import EncodedImage, Label
+from remnant.learner.store import explain_failure
 from remnant.memory import PartialCodec
 from remnant.serving.jobs import ConflictError, Job, Jobs, Observer
 from remnant.serving.schemas import ClassInfo, Guess, StoreInfo
@@ -208,7 +209,7 @@ class StoreSession:
             except InputError as error:
                 raise ConflictError(str(error)) from None
             except OSError as error:
-                raise ConflictError(f"{error.strerror or error}. The store is unchanged.") from None
+                raise ConflictError(explain_failure(error)) from None
             self._version = self._read()
         return message
 
