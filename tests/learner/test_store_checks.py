@@ -13,7 +13,6 @@ from remnant.training.task_loop import empty_tasks
 from tests.support.tiny_methods import TRIALS
 
 
-
 def config_of(name: str) -> LearnerConfig:
     trial = TRIALS[name]()
     return LearnerConfig(

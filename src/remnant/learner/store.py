@@ -41,6 +41,7 @@ from remnant.learner.learner_state import (
 )
 from remnant.learner.measuring import GuardError
 from remnant.learner.previous_store import drop_previous, keep_previous, restore_previous
+from remnant.learner.receipts import Receipt, make_receipt
 from remnant.learner.store_checks import check_classes, check_history, check_network
 from remnant.learner.update import run_update
 from remnant.methods import Method
@@ -219,12 +220,21 @@ def forget_in_store(path: str | Path, name: Label) -> str:
     Raises:
         InputError: As for `Learner.forget`, or the store cannot be read or is being updated.
     """
+    return forget_with_receipt(path, name)[0]
+
+
+def forget_with_receipt(path: str | Path, name: Label) -> tuple[str, Receipt]:
+    """As `forget_in_store`, with what was removed for a file of its own."""
     store = Path(path).resolve()
     with only_updater(store):
-        state, message = forget_class(read_store(store), name)
+        before, is_stopped = read_store(store), has_checkpoint(store)
+        after, message = forget_class(before, name)
+        receipt = make_receipt(store, before, after, name)
         drop_previous(store)
-        write_store(store, state)
-    return message
+        write_store(store, after)
+    if is_stopped:
+        message += " The checkpoints of an update that was stopped are removed too."
+    return message, receipt
 
 
 def work_folder(path: Path) -> Path:
