@@ -172,7 +172,12 @@ def test_a_run_of_two_resumes_exactly_after_either_is_killed(tmp_path: Path, vic
         process.wait(timeout=120)
         wait_for(lambda: not is_alive(child), 60)
     finally:
-        finish(process)
+        errors = finish(process)
+    if victim == "second":
+        assert process.returncode == 2, errors
+        told = f"remnant: another process of this run has ended; remnant resume {broken} goes on."
+        assert told in errors
+    assert "Traceback" not in errors
     resumed = start(["resume", str(broken)])
     errors = finish(resumed)
     assert resumed.returncode == 0, errors

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -19,6 +20,7 @@ from remnant import files
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
 from remnant.files import (
+    UnsyncedError,
     claim_folder,
     new_folder,
     only_writer,
@@ -115,6 +117,57 @@ def test_a_failing_call_leaves_the_old_file_and_no_temporary_one(
     assert recorder.calls[-1] == failing
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_synced_is_told_with_the_new_file_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "note"
+    write_bytes(path, b"old")
+    Recorder(monkeypatch, "sync folder")
+    with pytest.raises(UnsyncedError, match="the new note is in place, but may not survive"):
+        write_bytes(path, b"12345")
+    assert path.read_bytes() == b"12345"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP])
+def test_a_file_system_without_modes_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(files.os, "chmod", refuse)
+    write_bytes(tmp_path / "note", b"new")
+    assert (tmp_path / "note").read_bytes() == b"new"
+
+
+def test_a_mode_that_fails_for_another_reason_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files.os, "chmod", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        write_bytes(tmp_path / "note", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_cannot_sync_folders_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def refuse(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        sync(descriptor)
+
+    monkeypatch.setattr(files.os, "fsync", refuse)
+    write_bytes(tmp_path / "new" / "note", b"new")
+    assert (tmp_path / "new" / "note").read_bytes() == b"new"
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(tmp_path: Path) -> None:

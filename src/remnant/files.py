@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -18,10 +19,31 @@ PARTIAL = ".remnant.tmp"  # ends the name of a file that is being written: nobod
 _UMASK = os.umask(0)  # can only be read by setting it
 os.umask(_UMASK)
 
+# What file systems answer that have no modes (FAT, some network ones), or cannot sync a folder.
+_NO_MODES = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+
+
+class UnsyncedError(OSError):
+    """A new file is in its place, but the system cannot promise that it survives a power cut."""
+
+    def __init__(self, error: OSError, path: Path) -> None:
+        reason = error.strerror or str(error)
+        super().__init__(
+            error.errno or errno.EIO,
+            f"the new {path.name} is in place, but may not survive a power cut ({reason})",
+            str(path),
+        )
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path`, whole, when the block ends without error."""
+    """A file to write that takes the place of `path`, whole, when the block ends without error.
+
+    Raises:
+        UnsyncedError: It did, but that may not survive a power cut. After any other error, the old
+            file is there.
+    """
     make_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
     try:
@@ -29,12 +51,32 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, _mode_of(path))
-        os.replace(name, path)
-        sync_folder(path.parent)
+        _set_mode(name, _mode_of(path))
+        put_in_place(Path(name), path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def put_in_place(new: Path, path: Path) -> None:
+    """Rename a file that has been synced to its final name, for good.
+
+    Raises:
+        UnsyncedError: It is there, but may not be after a power cut.
+    """
+    os.replace(new, path)
+    try:
+        sync_folder(path.parent)
+    except OSError as error:
+        raise UnsyncedError(error, path) from None
+
+
+def _set_mode(name: str, mode: int) -> None:
+    try:
+        os.chmod(name, mode)
+    except OSError as error:
+        if error.errno not in _NO_MODES:
+            raise
 
 
 def _mode_of(path: Path) -> int:
@@ -71,6 +113,9 @@ def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
     finally:
         os.close(descriptor)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -238,6 +239,39 @@ def test_one_process_of_all_nodes_writes_the_folder(
 def test_a_finished_run_is_not_resumed(finished: Path) -> None:
     with pytest.raises(InputError, match="is finished"):
         resume(finished)
+
+
+def test_a_finished_run_without_its_page_gets_it_on_resume(finished: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(finished, tmp_path / "run")
+    (folder / "report.html").unlink()
+    left = folder / "figures" / ".matrix.svg.abc.remnant.tmp"
+    left.touch()
+    assert resume(folder).finished is True
+    assert (folder / "report.html").exists()
+    assert not left.exists()
+    left.touch()
+    with pytest.raises(InputError, match="is finished"):
+        resume(folder)
+    assert not left.exists()
+
+
+def test_a_run_goes_on_with_the_threads_that_it_began_with(
+    tmp_path: Path, no_page: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, used = tmp_path / "run", []
+    stop_at(folder, 0, 7)
+    for name, key, value in (("config", "training", None), ("environment", "threads", 2)):
+        path = folder / f"{name}.json"
+        values = json.loads(path.read_text())
+        if key == "training":
+            values["training"]["threads"] = value
+        else:
+            assert values[key] == 1
+            values[key] = value
+        write_json(path, values)
+    monkeypatch.setattr(torch, "set_num_threads", used.append)
+    resume(folder)
+    assert used[-1] == 2
 
 
 def test_a_folder_that_is_no_run_is_not_resumed(tmp_path: Path) -> None:

@@ -56,5 +56,6 @@ def test_what_it_learned_can_be_asked(folder: Path) -> None:
 
 
 def test_it_is_finished(folder: Path) -> None:
+    write_report(folder)
     with pytest.raises(InputError, match="is finished"):
         resume(folder)

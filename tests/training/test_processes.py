@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from remnant.errors import InputError
 from remnant.training import processes as module
-from remnant.training.processes import Processes, TrainingConfig, as_launched
+from remnant.training.processes import LostProcessError, Processes, TrainingConfig, as_launched
 
 
 class FakeProcesses(Processes):
@@ -90,6 +90,21 @@ def test_statistics_that_are_not_tracked_are_not_averaged() -> None:
 def test_different_digests_raise() -> None:
     with pytest.raises(RuntimeError, match="disagree on the memory"):
         FakeProcesses(torch.zeros(1, 2, dtype=torch.uint8)).check_same("0001", "memory")
+
+
+def test_that_nobody_answers_any_more_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = Processes(TrainingConfig(accelerator="cpu", threads=1))
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("[../third_party/gloo/pair.cc:534] Connection closed by peer")
+
+    for name in ("barrier", "all_gather", "all_reduce"):
+        monkeypatch.setattr(alone._fabric, name, fail)
+    monkeypatch.setattr(Processes, "count", 2)
+    rows = torch.zeros(1)
+    for call in (alone.barrier, lambda: alone.gather(rows), lambda: alone._sum(rows)):
+        with pytest.raises(LostProcessError, match="another process of this run has ended"):
+            call()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")

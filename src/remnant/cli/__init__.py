@@ -26,6 +26,7 @@ from remnant.cli import (
     upkeep_commands,
 )
 from remnant.errors import InputError
+from remnant.terminal.visible import visible
 
 app = App(
     name="remnant",
@@ -49,6 +50,7 @@ app.command(store_commands.predict)
 app.command(store_commands.inspect)
 app.command(store_commands.forget)
 app.command(store_commands.export)
+app.command(upkeep_commands.verify)
 app.command(upkeep_commands.score)
 app.command(upkeep_commands.undo)
 app.command(upkeep_commands.diff)
@@ -60,7 +62,9 @@ app.command(serve_commands.serve)
 
 def main() -> None:
     """Run a command; an error that the user can fix is one sentence and exit code 2."""
-    # `data.decode` refuses such images with an error of its own.
+    # What Pillow says of odd images, with a path and a line of its code: `data.decode` refuses
+    # what cannot be read, with an error of its own.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     warnings.filterwarnings("ignore", "Image size .* exceeds limit")
     try:
         app(sys.argv[1:], exit_on_error=False, print_error=False)
@@ -69,10 +73,10 @@ def main() -> None:
     except CycloptsError as error:
         _fail(f"{error} See {' '.join(['remnant', *_command_of(error)])} --help.")
     except InputError as error:
-        _fail(str(error))
+        _fail(visible(error))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        _fail(f"{place}{error.strerror or error}.")
+        _fail(visible(f"{place}{error.strerror or error}."))
 
 
 def _command_of(error: CycloptsError) -> list[str]:

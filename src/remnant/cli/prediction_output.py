@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remnant.cli import console
+from remnant.terminal.visible import visible
 
 if TYPE_CHECKING:
     from remnant.learner.predictor import FilePrediction
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 def report_errors(predictions: Iterable[FilePrediction]) -> Iterator[FilePrediction]:
     for one in predictions:
         if one.error is not None:
-            console.notes.print(f"remnant: {one.error}", style="bold red", markup=False)
+            message = f"remnant: {visible(one.error)}"
+            console.notes.print(message, style="bold red", markup=False)
         yield one
 
 
@@ -29,9 +31,11 @@ def print_lines(predictions: Iterable[FilePrediction]) -> int:
         if one.error is not None:
             num_failed += 1
             continue
-        best = ", ".join(f"{name} {100 * probability:.1f} %" for name, probability in one.top)
+        best = ", ".join(
+            f"{visible(name)} {100 * probability:.1f} %" for name, probability in one.top
+        )
         answer = best if one.is_known else f"none of these (nearest: {best})"
-        print(f"{_shown(one.file)}: {answer}", flush=True)
+        print(f"{visible(one.file)}: {answer}", flush=True)
     return num_failed
 
 

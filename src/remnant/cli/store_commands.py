@@ -13,6 +13,8 @@ from cyclopts import Parameter
 
 from remnant.cli import console
 from remnant.errors import InputError
+from remnant.files import UnsyncedError
+from remnant.terminal.visible import visible
 
 Floats = Annotated[bool, Parameter(name="--float", negative="")]
 Csv = Annotated[
@@ -206,8 +208,11 @@ def inspect(
         console.suggest("remnant inspect", shlex.quote(str(store)), "--html store.html")
 
 
-def forget(store: Path, name: str, /, *, yes: Yes = False) -> None:
+def forget(store: Path, name: str, /, *, receipt: Path | None = None, yes: Yes = False) -> None:
     """Remove a class from a store: its exemplars, its row of the classifier and its name.
+
+    A receipt says what was removed and what cannot be undone; `remnant verify` compares it with a
+    store.
 
     Parameters
     ----------
@@ -215,17 +220,30 @@ def forget(store: Path, name: str, /, *, yes: Yes = False) -> None:
         A store file, as written by `remnant learn`.
     name
         The class to remove.
+    receipt
+        The file to write the receipt to; by default NAME.remnant.receipt-1.json beside the store.
     """
-    from remnant.learner import forget_in_store
     from remnant.learner.learner_state import check_forgettable
-    from remnant.learner.store import read_store
+    from remnant.learner.receipts import free_receipt_path, write_receipt
+    from remnant.learner.store import forget_with_receipt, read_store
 
     state = read_store(store)
     label = console.class_label(name, state.classes)
     check_forgettable(state, label)  # before the user is asked to confirm
     if not yes:
         _confirm(name, store)
-    console.out.print(forget_in_store(store, label), markup=False)
+    target = free_receipt_path(store) if receipt is None else receipt
+    _check_target("the receipt", target, store)
+    with _explaining_stops(store):
+        message, written = forget_with_receipt(store, label)
+    console.out.print(visible(message), markup=False)
+    try:
+        write_receipt(target, written)
+    except OSError as error:
+        raise InputError(
+            f"the class is forgotten, but {target} cannot be written: {error.strerror or error}."
+        ) from None
+    console.out.print(f"receipt: {visible(target)}", markup=False)
 
 
 def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
@@ -268,6 +286,8 @@ def _explaining_stops(store: Path) -> Iterator[None]:
         console.notes.print(f"stopped. {_how_to_continue(store)}: {command}", markup=False)
         sys.exit(130)
     except OSError as error:
+        if isinstance(error, UnsyncedError):
+            raise InputError(f"{error.strerror}.") from None
         place = f"{error.filename}: " if error.filename else ""
         raise InputError(
             f"{place}{error.strerror or error}. The store is unchanged; fix this and run the same "

@@ -1,4 +1,4 @@
-"""Commands for the upkeep of a store: score, undo, diff, rebudget, thin and rebuild."""
+"""Commands for the upkeep of a store: verify, score, undo, diff, rebudget, thin and rebuild."""
 
 from __future__ import annotations
 
@@ -7,8 +7,30 @@ from pathlib import Path
 
 from remnant.cli import console
 from remnant.errors import InputError
+from remnant.terminal.visible import visible
 
 _SHOWN_MISTAKES = 5
+
+
+def verify(store: Path, /, *, receipt: Path | None = None) -> None:
+    """Check a store whole: checksum, weights, classes, budget, and that every exemplar decodes.
+
+    Parameters
+    ----------
+    store
+        A store file, as written by `remnant learn`.
+    receipt
+        A file that `remnant forget` wrote: the class and its exemplars must not be there.
+    """
+    from remnant.learner.receipts import compare, read_receipt
+    from remnant.learner.verification import verify_store
+
+    given = None if receipt is None else read_receipt(receipt)
+    found = verify_store(store)
+    line = f"{visible(store)}: {found.sentence()}"
+    if given is not None:
+        line += f"; by the receipt, {visible(compare(given, found.state))}"
+    console.out.print(line, markup=False, highlight=False)
 
 
 def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> None:
@@ -35,7 +57,7 @@ def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> Non
     if scored.files:
         console.out.print("\nsurest mistakes:")
     for file, true, taken, share in scored.files[:_SHOWN_MISTAKES]:
-        line = f"{file}: {true} taken for {taken} ({100 * share:.0f} %)"
+        line = f"{visible(file)}: {visible(true)} taken for {visible(taken)} ({100 * share:.0f} %)"
         console.out.print(line, markup=False, highlight=False)
 
 

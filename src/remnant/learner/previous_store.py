@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 
 from remnant.errors import InputError
-from remnant.files import PARTIAL, sync_folder
+from remnant.files import PARTIAL, put_in_place, sync_folder
 
 
 def previous_of(store: Path) -> Path:
@@ -49,5 +49,4 @@ def restore_previous(store: Path) -> None:
             f"{store} has nothing to undo: only the last update can be, once, and forgetting a "
             "class removes what was before."
         )
-    os.replace(previous, store)
-    sync_folder(store.parent)
+    put_in_place(previous, store)

@@ -9,6 +9,7 @@ no setting that the older one does not know.
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import shutil
 import uuid
@@ -22,7 +23,14 @@ from pydantic import ConfigDict, Field
 from remnant._version import __version__
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
-from remnant.files import PARTIAL, claim_folder, is_partial, only_writer, remove_temporary_files
+from remnant.files import (
+    PARTIAL,
+    UnsyncedError,
+    claim_folder,
+    is_partial,
+    only_writer,
+    remove_temporary_files,
+)
 from remnant.learner.inputs import Label
 from remnant.learner.learner_state import (
     LearnerConfig,
@@ -33,6 +41,7 @@ from remnant.learner.learner_state import (
 )
 from remnant.learner.measuring import GuardError
 from remnant.learner.previous_store import drop_previous, keep_previous, restore_previous
+from remnant.learner.receipts import Receipt, make_receipt
 from remnant.learner.store_checks import check_classes, check_history, check_network
 from remnant.learner.update import run_update
 from remnant.methods import Method
@@ -42,6 +51,7 @@ from remnant.training.checkpoints import Checkpoints, is_checkpoint
 from remnant.training.task_loop import standing_state
 
 KIND, VERSION = "store", 1
+log = logging.getLogger(__name__)
 _LOCK = "lock"  # in the work folder
 # Are not stored: they belong to one machine or to one call.
 _MACHINE_PARAMETERS = {"accelerator", "threads", "minutes", "guard", "strict", "quiet"}
@@ -210,12 +220,21 @@ def forget_in_store(path: str | Path, name: Label) -> str:
     Raises:
         InputError: As for `Learner.forget`, or the store cannot be read or is being updated.
     """
+    return forget_with_receipt(path, name)[0]
+
+
+def forget_with_receipt(path: str | Path, name: Label) -> tuple[str, Receipt]:
+    """As `forget_in_store`, with what was removed for a file of its own."""
     store = Path(path).resolve()
     with only_updater(store):
-        state, message = forget_class(read_store(store), name)
+        before, is_stopped = read_store(store), has_checkpoint(store)
+        after, message = forget_class(before, name)
+        receipt = make_receipt(store, before, after, name)
         drop_previous(store)
-        write_store(store, state)
-    return message
+        write_store(store, after)
+    if is_stopped:
+        message += " The checkpoints of an update that was stopped are removed too."
+    return message, receipt
 
 
 def work_folder(path: Path) -> Path:
@@ -232,7 +251,8 @@ def has_checkpoint(path: Path) -> bool:
 def only_updater(path: Path) -> Iterator[Path]:
     """The work folder of a store, for one process at a time; it is removed after success.
 
-    After a failure it is kept if it holds checkpoints.
+    After a failure it is kept if it holds checkpoints. That it cannot be removed is a note: the
+    store is what it should be, and the next update removes it.
 
     Raises:
         InputError: Another process is updating the store.
@@ -260,6 +280,9 @@ def only_updater(path: Path) -> Iterator[Path]:
                 left.unlink(missing_ok=True)
         try:
             yield folder
+        except UnsyncedError:  # the new store is in place
+            _remove(folder)
+            raise
         except BaseException:
             if not any(folder.glob("*.safetensors")):
                 _remove(folder)
@@ -267,7 +290,24 @@ def only_updater(path: Path) -> Iterator[Path]:
         _remove(folder)
 
 
+def explain_failure(error: OSError) -> str:
+    """What stopped an update, and which store is there now, in sentences."""
+    reason = f"{error.strerror or error}."
+    return reason if isinstance(error, UnsyncedError) else f"{reason} The store is unchanged."
+
+
 def _remove(folder: Path) -> None:
+    try:
+        _remove_at_once(folder)
+    except OSError as error:
+        log.warning(
+            "%s could not be removed (%s); the next update of the store removes it.",
+            folder,
+            error.strerror or error,
+        )
+
+
+def _remove_at_once(folder: Path) -> None:
     """In one step for other processes: a half-removed folder would look like another update.
 
     If somebody else has put something there, only our own files are removed.

@@ -26,6 +26,7 @@ from remnant.methods import Method
 from remnant.phases import ReadingWatcher, StepReport, Watcher
 from remnant.terminal.progress import watch
 from remnant.terminal.reading_progress import count_images
+from remnant.terminal.visible import visible
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
@@ -96,7 +97,8 @@ def run_update(
             trainer.reader.on_images = Reading(len(plan.task.train), watchers)
         if not parameters.quiet:
             console = Console(stderr=True)
-            for line in (plan.describe(), *(f"note: {note}" for note in plan.notes)):
+            notes = (f"note: {visible(note)}" for note in plan.notes)
+            for line in (plan.describe(), *notes):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
             if plan.trains:
                 progress = stack.enter_context(watch(plan.planned_images))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import subprocess
@@ -15,7 +16,7 @@ import torch
 from remnant._version import __version__
 from remnant.files import write_json
 from remnant.runs.run_folder import ENVIRONMENT
-from remnant.training.processes import TrainingConfig, acceleration_of
+from remnant.training.processes import TrainingConfig, acceleration_of, threads_of
 
 _PACKAGES = (
     "torch",
@@ -41,6 +42,7 @@ def write_environment(folder: Path, training: TrainingConfig) -> None:
             "platform": platform.platform(),
             "processor": _processor(),
             "cores": os.cpu_count(),
+            "threads": threads_of(training),
             "accelerators": [
                 torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())
             ],
@@ -48,6 +50,19 @@ def write_environment(folder: Path, training: TrainingConfig) -> None:
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         },
     )
+
+
+def with_recorded_threads(folder: Path, training: TrainingConfig) -> TrainingConfig:
+    """The config with the threads that the run began with, unless it names a number itself."""
+    if training.threads is not None:
+        return training
+    try:
+        recorded = json.loads((folder / ENVIRONMENT).read_bytes())["threads"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return training  # lost, or written by 0.1.0, which did not record it
+    if type(recorded) is not int or recorded < 1:
+        return training
+    return training.model_copy(update={"threads": recorded})
 
 
 def _commit() -> str | None:

@@ -5,6 +5,7 @@ The loop itself (begin a task, fit its phases, end it) is `training.task_loop.Ta
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,7 +26,7 @@ from remnant.phases import RunWatcher, Watcher
 from remnant.planning.flops import predict_flops
 from remnant.reports import write_report
 from remnant.runs.drawings import write_drawings
-from remnant.runs.environment import write_environment
+from remnant.runs.environment import with_recorded_threads, write_environment
 from remnant.runs.evaluation import draw_memory, draw_tests, redraw_tests
 from remnant.runs.events import Counters, EventLog
 from remnant.runs.run_folder import (
@@ -53,7 +54,12 @@ from remnant.runs.run_origin import check_origin, origin_of, read_mark
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
-from remnant.training.processes import Processes, as_launched, is_main_process
+from remnant.training.processes import (
+    LostProcessError,
+    Processes,
+    as_launched,
+    is_main_process,
+)
 from remnant.training.task_loop import TaskLoop, load_standing_state, standing_state
 from remnant.training.trainer import Trainer
 
@@ -74,7 +80,7 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
             write_json(folder / CONFIG, config.model_dump(mode="json"))
             write_environment(folder, config.training)
         experiment = Experiment(config, folder, watchers)
-    with _only_writer(folder):
+    with _only_writer(folder), _telling_of_loss(folder):
         return experiment.run()
 
 
@@ -89,13 +95,16 @@ def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> RunResult:
             f"{folder} holds no {CONFIG}, so there is no run to resume. Start one: remnant run."
         )
     if is_finished(folder):
+        if is_main_process() and _finish_page(folder):
+            return read_result(folder)
         raise InputError(
             f"{folder} is finished. See {folder / REPORT}, or start a new run with "
             f"remnant run {folder / CONFIG}."
         )
     config = load_config(folder / CONFIG)
-    config = config.model_copy(update={"training": as_launched(config.training)})
-    with _only_writer(folder):
+    training = with_recorded_threads(folder, as_launched(config.training))
+    config = config.model_copy(update={"training": training})
+    with _only_writer(folder), _telling_of_loss(folder):
         if is_main_process():
             remove_temporary_files(folder)
             if not (folder / ENVIRONMENT).exists():
@@ -353,6 +362,30 @@ class Experiment:
             digest=memory.digest(),
             working_bytes=self._counters.working_bytes,
         )
+
+
+def _finish_page(folder: Path) -> bool:
+    """Write the page that a kill or a full disk left unwritten; whether there was anything to do.
+
+    A page can always be drawn again, so a run counts as finished before it has one.
+    """
+    with only_writer(folder / CONFIG):
+        remove_temporary_files(folder)
+        if (folder / REPORT).exists():
+            return False
+        write_report(folder)
+    return True
+
+
+@contextmanager
+def _telling_of_loss(folder: Path) -> Iterator[None]:
+    """Say how to go on where another process has ended; the first process says it for all."""
+    try:
+        yield
+    except LostProcessError as error:
+        if not is_main_process():
+            sys.exit(2)
+        raise InputError(f"{error}; remnant resume {folder} goes on.") from None
 
 
 @contextmanager

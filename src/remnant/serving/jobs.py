@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from remnant.errors import InputError
 from remnant.learner.measuring import GuardError
+from remnant.learner.store import explain_failure
 from remnant.phases import StepReport
 from remnant.serving.schemas import JobStatus
 from remnant.terminal.progress import TimeLeft
@@ -189,7 +190,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, InputError):
         return str(error)
     if isinstance(error, OSError):
-        return f"{error.strerror or error}. The store is unchanged."
+        return explain_failure(error)
     return (
         f"teaching failed ({type(error).__name__}). The store is unchanged; see the server's log."
     )

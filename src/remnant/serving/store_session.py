@@ -13,6 +13,7 @@ from remnant.errors import InputError
 from remnant.learner import forget_in_store, learn_into_store, undo_in_store
 from remnant.learner.inputs import FramedImage
 from remnant.learner.previous_store import previous_of
+from remnant.learner.store import explain_failure
 from remnant.serving.jobs import ConflictError, Job, Jobs, Observer
 from remnant.serving.schemas import ClassInfo, StoreInfo
 from remnant.serving.store_version import StoreVersion, read_version, stamp_of
@@ -167,7 +168,7 @@ class StoreSession:
             except InputError as error:
                 raise ConflictError(str(error)) from None
             except OSError as error:
-                raise ConflictError(f"{error.strerror or error}. The store is unchanged.") from None
+                raise ConflictError(explain_failure(error)) from None
             self._version = read_version(self.path)
 
     @contextmanager

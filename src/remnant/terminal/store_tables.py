@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
+from remnant.terminal.visible import visible
 
 Facts = dict[str, Any]  # from `learner.summary.store_facts`
 _NAMED = 20  # classes of an update; of more, only the number is shown
@@ -31,14 +32,15 @@ def newest_update(facts: Facts) -> Table:
     }
     for title, value in rows.items():
         if value:
-            table.add_row(title, Text(value))
+            table.add_row(title, Text(visible(value)))
     return table
 
 
 def store_lines(facts: Facts) -> Iterator[str]:
     """A store in two lines, and a third if something is unfinished."""
+    store, size = visible(facts["store"]), bytes_text(facts["file_bytes"])
     yield (
-        f"{facts['store']}: {len(facts['classes']):,} classes, {bytes_text(facts['file_bytes'])}; "
+        f"{store}: {len(facts['classes']):,} classes, {size}; "
         f"{facts['method']}, {facts['image_size']} px, {count_text(facts['parameters'])} weights"
     )
     yield f"memory: {_memory(facts)}"
@@ -52,7 +54,7 @@ def class_table(facts: Facts) -> Table:
     for title in ("exemplars", "bytes"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in facts["classes"]:
-        table.add_row(Text(str(row["name"])), f"{row['exemplars']:,}", f"{row['bytes']:,}")
+        table.add_row(Text(visible(row["name"])), f"{row['exemplars']:,}", f"{row['bytes']:,}")
     return table
 
 
@@ -63,14 +65,15 @@ def score_table(rows: list[tuple[Any, int, float, str]]) -> Table:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("most often taken for")
     for name, count, share, taken in rows:
-        table.add_row(Text(str(name)), f"{count:,}", f"{percent_text(share)} %", Text(taken))
+        right = f"{percent_text(share)} %"
+        table.add_row(Text(visible(name)), f"{count:,}", right, Text(visible(taken)))
     return table
 
 
 def difference_table(rows: list[tuple[str, str, str]], one: str, other: str) -> Table:
-    table = Table("", escape(one), escape(other), box=None, pad_edge=False)
+    table = Table("", escape(visible(one)), escape(visible(other)), box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     return table
 
 
@@ -81,14 +84,15 @@ def update_table(facts: Facts) -> Table:
         table.add_column(title, justify="right", no_wrap=True)
     for number, one in enumerate(facts["history"], start=1):
         if "forgotten_classes" in one:
-            table.add_row(str(number), one["when"], f"{one['forgotten_classes']} forgotten")
+            gone = f"{one['forgotten_classes']} forgotten"
+            table.add_row(str(number), Text(visible(one["when"])), gone)
             continue
         words = [_names(one["classes"])]
         if one["known_classes"]:
             words.append(f"more of {_names(one['known_classes'])}")
         table.add_row(
             str(number),
-            one["when"],
+            Text(visible(one["when"])),
             Text("; ".join(filter(None, words))),
             f"{one['images']:,}" if one.get("images") else MISSING,
             _accuracy(one),
@@ -98,7 +102,7 @@ def update_table(facts: Facts) -> Table:
 
 
 def _names(names: list[Any]) -> str:
-    shown = ", ".join(str(name) for name in names[:_NAMED])
+    shown = ", ".join(visible(name) for name in names[:_NAMED])
     return f"{shown} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else shown
 
 
@@ -129,7 +133,7 @@ def _old_classes(update: dict[str, Any]) -> str:
     worst = min(both, key=lambda name: now[name] - before[name])
     if now[worst] < before[worst]:
         fall = f"{percent_text(before[worst])} to {percent_text(now[worst])} %"
-        text += f"; most lost by {worst}, {fall}"
+        text += f"; most lost by {visible(worst)}, {fall}"
     return text + (" (of their exemplars)" if "exemplars" in update["measured_on"] else "")
 
 

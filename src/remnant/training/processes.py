@@ -7,8 +7,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal
 
 import torch
@@ -52,6 +52,19 @@ class TrainingConfig(Settings):
     log_every_steps: int = Field(default=10, ge=1)
 
 
+class LostProcessError(InputError):
+    """Another process of the run has ended, so that this one cannot go on."""
+
+
+@contextmanager
+def _with_everyone() -> Iterator[None]:
+    """Name what gloo and NCCL tell by a long traceback: nobody answers any more."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise LostProcessError("another process of this run has ended") from error
+
+
 # Read before Fabric sets it for the processes that it launches; it is per process.
 _OMP_THREADS = int(os.environ.get("OMP_NUM_THREADS", "0"))
 
@@ -78,8 +91,7 @@ class Processes:
         self._fabric.launch()
         if is_many:
             atexit.register(_leave)
-        default_threads = _OMP_THREADS or max(1, (os.cpu_count() or 1) // config.devices)
-        torch.set_num_threads(config.threads or default_threads)
+        torch.set_num_threads(threads_of(config))
         self.threads = torch.get_num_threads()
         if self.acceleration.accelerator == "cpu":
             keep_freed_memory()
@@ -105,7 +117,8 @@ class Processes:
         return self.rank == 0
 
     def barrier(self) -> None:
-        self._fabric.barrier()
+        with _with_everyone():
+            self._fabric.barrier()
 
     def prepare(self, method: nn.Module) -> None:
         """Move a network that has just grown to the device; on CUDA, with SyncBatchNorm."""
@@ -185,7 +198,8 @@ class Processes:
         """The rows [n, ...] of all processes in rank order; n must be the same in all."""
         if self.count == 1:
             return rows
-        gathered = self._fabric.all_gather(rows)
+        with _with_everyone():
+            gathered = self._fabric.all_gather(rows)
         assert isinstance(gathered, Tensor), "a tensor gathers to a tensor"
         return gathered.flatten(0, 1)
 
@@ -197,9 +211,16 @@ class Processes:
             raise RuntimeError(f"processes disagree on the {what}")
 
     def _sum(self, value: Tensor) -> Tensor:
-        summed = self._fabric.all_reduce(value, reduce_op="sum")
+        with _with_everyone():
+            summed = self._fabric.all_reduce(value, reduce_op="sum")
         assert isinstance(summed, Tensor), "a tensor sums to a tensor"
         return summed
+
+
+def threads_of(config: TrainingConfig) -> int:
+    """Of each process; as their number decides how sums are split, it decides their last bits."""
+    default = _OMP_THREADS or max(1, (os.cpu_count() or 1) // config.devices)
+    return config.threads or default
 
 
 def acceleration_of(config: TrainingConfig) -> Acceleration:
