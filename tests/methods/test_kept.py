@@ -28,8 +28,12 @@ from tests.support.tiny_methods import TRIALS
 
 BESIDE: dict[str, set[str]] = {
     "bimae": {"decoder"},
+    "cim": {"mask_generator"},
     "ewc": {"fisher", "anchor", "squares"},
+    "gfr": {"generator", "critic"},
     "icarl": {"classifier"},  # its predictions need the means alone
+    "mnemonics": {"class_means"},
+    "mrdc": {"class_means", "quality_curve"},
     "pass": {"prototypes"},
     "podnet": {"class_means"},
     "tagfex": {"guide"},
