@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 
-.PHONY: demo test test-slow test-elsewhere check format bench chromium clean
+.PHONY: demo test test-slow test-elsewhere attack check format bench chromium clean
 
 demo: $(STAMP)
 	rm -rf runs/demo
@@ -20,6 +20,11 @@ test-slow: $(STAMP) chromium
 # As if on other processors, with other threads and seeds; VARIANT=name runs one of them.
 test-elsewhere: $(STAMP)
 	$(BIN)/python tests/elsewhere.py $(VARIANT)
+
+# Crashes, failing disks, kills, damaged and hostile files, with new seeds for MINUTES minutes.
+MINUTES ?= 10
+attack: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/attacks.py --scale 0.1 --minutes $(MINUTES) --seed $$(date +%s)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
