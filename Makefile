@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 RUN_STAMP := .venv/.ready-to-run
 
-.PHONY: demo test test-slow test-elsewhere check format bench chromium clean
+.PHONY: demo test test-slow test-elsewhere attack check format bench chromium clean
 
 # Without the tools of developers, which take longer to install than the demo to run.
 demo: $(RUN_STAMP)
@@ -22,6 +22,11 @@ test-slow: $(STAMP) chromium
 # As if on other processors, with other threads and seeds; VARIANT=name runs one of them.
 test-elsewhere: $(STAMP)
 	$(BIN)/python tests/elsewhere.py $(VARIANT)
+
+# Crashes, failing disks, kills, damaged and hostile files, with new seeds for MINUTES minutes.
+MINUTES ?= 10
+attack: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/attacks.py --scale 0.1 --minutes $(MINUTES) --seed $$(date +%s)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

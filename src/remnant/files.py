@@ -28,7 +28,7 @@ class UnsyncedError(OSError):
     """A new file is in its place, but the system cannot promise that it survives a power cut."""
 
     def __init__(self, error: OSError, path: Path) -> None:
-        reason = error.strerror or str(error)
+        self.reason = reason = getattr(error, "reason", error.strerror or str(error))
         super().__init__(
             error.errno or errno.EIO,
             f"the new {path.name} is in place, but may not survive a power cut ({reason})",

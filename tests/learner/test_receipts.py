@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
+from remnant.files import UnsyncedError
 from remnant.learner import Learner, learn_into_store
 from remnant.learner import store as store_module
 from remnant.learner.receipts import compare, read_receipt
 from remnant.learner.store import KIND, VERSION, read_store
 from remnant.learner.verification import verify_store
+from remnant.training.checkpoints import Checkpoints, Point
 from tests.support.command_line import Command
 from tests.support.small_learner import TINY, Counter, stripes
 
@@ -138,13 +141,13 @@ def test_a_receipt_that_cannot_be_written_is_told_after_forgetting(
 @pytest.fixture
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of the store cannot be synced once it is written."""
-    write = store_module.write_store
+    write = store_module.write_archive
 
     def write_unsynced(path: Path, *arguments: Any) -> None:
         write(path, *arguments)
-        raise store_module.UnsyncedError(OSError(5, "Input/output error"), path)
+        raise UnsyncedError(OSError(5, "Input/output error"), path)
 
-    monkeypatch.setattr(store_module, "write_store", write_unsynced)
+    monkeypatch.setattr(store_module, "write_archive", write_unsynced)
 
 
 def test_a_new_store_is_not_called_unchanged(command: Command, store: Path, unsynced: None) -> None:
@@ -153,6 +156,24 @@ def test_a_new_store_is_not_called_unchanged(command: Command, store: Path, unsy
     assert "unchanged" not in told
     assert read_store(store).classes == ("c",)
     assert [path.name for path in store.parent.iterdir()] == [store.name]
+
+
+def test_a_checkpoint_that_cannot_be_synced_leaves_the_old_store(
+    command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, save = store.read_bytes(), Checkpoints.save
+
+    def save_unsynced(self: Checkpoints, point: Point, *arguments: Any) -> None:
+        save(self, point, *arguments)
+        raise UnsyncedError(OSError(5, "Input/output error"), self.folder / point.file_name)
+
+    monkeypatch.setattr(Checkpoints, "save", save_unsynced)
+    (store.parent / "more" / "e").mkdir(parents=True)
+    Image.fromarray(stripes("e")[0][0]).save(store.parent / "more" / "e" / "0.png")
+    outcome = command("learn", store, "more")
+    assert outcome.code == 2
+    assert "(Input/output error). The store is unchanged" in outcome.err
+    assert store.read_bytes() == before
 
 
 def test_a_work_folder_that_stays_is_a_note(

@@ -13,7 +13,6 @@ from cyclopts import Parameter
 
 from remnant.cli import console
 from remnant.errors import InputError
-from remnant.files import UnsyncedError
 from remnant.terminal.visible import visible
 
 Floats = Annotated[bool, Parameter(name="--float", negative="")]
@@ -278,6 +277,8 @@ def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
 @contextmanager
 def _explaining_stops(store: Path) -> Iterator[None]:
     """Say how to continue when an update is interrupted or the disk is full."""
+    from remnant.learner.store import UnsyncedStoreError
+
     missing = [folder for folder in store.absolute().parents if not folder.exists()]
     try:
         yield
@@ -286,7 +287,7 @@ def _explaining_stops(store: Path) -> Iterator[None]:
         console.notes.print(f"stopped. {_how_to_continue(store)}: {command}", markup=False)
         sys.exit(130)
     except OSError as error:
-        if isinstance(error, UnsyncedError):
+        if isinstance(error, UnsyncedStoreError):
             raise InputError(f"{error.strerror}.") from None
         place = f"{error.filename}: " if error.filename else ""
         raise InputError(

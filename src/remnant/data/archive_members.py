@@ -7,10 +7,12 @@ makes the whole archive unusable.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import re
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -30,7 +32,12 @@ _BROKEN = (
     gzip.BadGzipFile,
     zlib.error,
     EOFError,
-    NotImplementedError,  # zipfile: an unknown compression
+    # zipfile, of nonsense in its tables: an unknown compression, places that do not exist.
+    NotImplementedError,
+    IndexError,
+    OverflowError,
+    ValueError,
+    struct.error,
 )
 
 
@@ -103,7 +110,11 @@ def unpack(archive: ArchiveSpec, path: Path, destination: Path) -> None:
             names.add(name)
             _copy(content, member, name, destination / name)
             counts[member] += 1
-    except _BROKEN as error:
+    except InputError:
+        raise
+    except (*_BROKEN, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise  # of the disk; zipfile asks for a place before the beginning
         raise InputError(f"{path.name} is not a readable archive ({error}).") from None
     for member in archive.lacking(counts):
         raise InputError(

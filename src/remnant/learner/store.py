@@ -84,7 +84,21 @@ def write_store(path: Path, state: LearnerState) -> None:
         memory=memory,
         origin=state.origin,
     )
-    write_archive(path, KIND, VERSION, arrays, header.model_dump(mode="json"))
+    with _placing(path):
+        write_archive(path, KIND, VERSION, arrays, header.model_dump(mode="json"))
+
+
+class UnsyncedStoreError(UnsyncedError):
+    """A new store is in its place, but may not survive a power cut."""
+
+
+@contextmanager
+def _placing(path: Path) -> Iterator[None]:
+    """Tell a store from other files, such as checkpoints, after which the old store is there."""
+    try:
+        yield
+    except UnsyncedError as error:
+        raise UnsyncedStoreError(error, path) from None
 
 
 def read_store(path: Path) -> LearnerState:
@@ -207,7 +221,8 @@ def undo_in_store(path: str | Path) -> LearnerState:
     """
     store = Path(path).resolve()
     with only_updater(store):
-        restore_previous(store)
+        with _placing(store):
+            restore_previous(store)
         return read_store(store)
 
 
@@ -280,7 +295,7 @@ def only_updater(path: Path) -> Iterator[Path]:
                 left.unlink(missing_ok=True)
         try:
             yield folder
-        except UnsyncedError:  # the new store is in place
+        except UnsyncedStoreError:  # the new store is in place
             _remove(folder)
             raise
         except BaseException:
@@ -293,7 +308,7 @@ def only_updater(path: Path) -> Iterator[Path]:
 def explain_failure(error: OSError) -> str:
     """What stopped an update, and which store is there now, in sentences."""
     reason = f"{error.strerror or error}."
-    return reason if isinstance(error, UnsyncedError) else f"{reason} The store is unchanged."
+    return reason if isinstance(error, UnsyncedStoreError) else f"{reason} The store is unchanged."
 
 
 def _remove(folder: Path) -> None:

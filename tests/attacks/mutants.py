@@ -1,0 +1,170 @@
+"""C: stores with mutated bytes, settings and arrays, with the old checksum and with a right one.
+
+A mutant is refused with a sentence, or it is a store that answers with finite numbers and can be
+inspected, saved and taught.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from remnant.archives import read_archive, write_archive
+from remnant.errors import InputError
+from remnant.learner import Learner, forget_in_store, learn_into_store
+from remnant.learner.store import KIND, VERSION, read_store
+from remnant.learner.summary import store_facts
+from remnant.learner.verification import verify_store
+from remnant.terminal.store_tables import class_table, newest_update, store_lines, update_table
+from tests.attacks.crash_states import make_store
+from tests.attacks.tally import Tally
+from tests.support.small_learner import stripes
+
+_VALUES: tuple[Any, ...] = (
+    None, True, -1, 0, 1, 2, 10**9, 10**30, 1e308, "", "x", "../x", "\x1b[2J", [], {}, [1],
+    {"a": 1},
+    ["a", "a"], [[]], "raw", "pixels", [10**9] * 3,
+)  # fmt: skip
+_TESTS = stripes("a", "c", per_class=2, seed=5)[0]
+# A hostile store may ask for a long lesson, which is within its rights; nobody waits for it here.
+_LONG = ("epochs", "batch_size", "checkpoint_every_steps", "views_per_image")
+
+
+def mutate_bytes(content: bytes, chance: random.Random) -> bytes:
+    """Some bytes changed, cut out, put in or moved."""
+    changed = bytearray(content)
+    for _ in range(chance.choice([1, 1, 1, 4, 64])):
+        if not changed:
+            break
+        place = chance.randrange(len(changed))
+        match chance.randrange(5):
+            case 0:
+                changed[place] ^= 1 << chance.randrange(8)
+            case 1:
+                changed[place] = chance.randrange(256)
+            case 2:
+                del changed[place : place + chance.choice([1, 8, 500])]
+            case 3:
+                changed[place:place] = chance.randbytes(chance.choice([1, 8, 500]))
+            case _:
+                changed = changed[: max(1, place)]
+    return bytes(changed)
+
+
+def mutate_header(metadata: Any, chance: random.Random) -> str:
+    """Change one value anywhere in it, in place; returns where."""
+    places = [place for place in _places(metadata) if not set(place) & set(_LONG)]
+    *parents, last = chance.choice(places)
+    inner = metadata
+    for part in parents:
+        inner = inner[part]
+    match chance.randrange(4):
+        case 0 if isinstance(inner, dict):
+            del inner[last]
+        case 1:
+            inner[last] = [inner[last], inner[last]]
+        case 2 if isinstance(inner[last], int | float):
+            inner[last] = inner[last] * chance.choice([-1, 1000, 1e300])
+        case _:
+            inner[last] = chance.choice(_VALUES)
+    return ".".join(map(str, (*parents, last)))
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [place] if place else []
+    if isinstance(value, dict):
+        found += [one for key, inner in value.items() for one in _places(inner, (*place, key))]
+    elif isinstance(value, list):
+        found += [one for key, inner in enumerate(value) for one in _places(inner, (*place, key))]
+    return found
+
+
+def mutate_arrays(arrays: dict[str, np.ndarray], chance: random.Random) -> str:
+    """Change one array, in place; returns which."""
+    name = chance.choice(sorted(arrays))
+    array = np.array(arrays[name])
+    match chance.randrange(7):
+        case 0:
+            del arrays[name]
+            return name
+        case 1:
+            arrays[f"{name}{chance.choice(['', 'x', '/y'])}"] = array[..., :-1]
+            return name
+        case 2:
+            array = array.astype(chance.choice(["float64", "int32", "uint8", "bool"]))
+        case 3:
+            array = array.reshape(-1)[: chance.randrange(array.size + 1)]
+        case 4 if array.size:
+            array.reshape(-1)[chance.randrange(array.size)] = chance.choice([0, 1, 2, 127])
+        case 5 if array.dtype.kind == "f":
+            with np.errstate(all="ignore"):
+                array = array * array.dtype.type(chance.choice([1e30, -1e38, np.nan, np.inf]))
+        case _:
+            array = np.concatenate([array, array])
+    arrays[name] = array.astype(array.dtype.newbyteorder("="))
+    return name
+
+
+def use(store: Path) -> None:
+    """Everything that a user does with a store; raises what that raises."""
+    state = read_store(store)
+    facts = store_facts(state, store)
+    json.dumps(facts, allow_nan=False)
+    for table in (class_table, update_table):
+        table(facts)
+    list(store_lines(facts))
+    if state.history and "forgotten_classes" not in state.history[-1]:
+        newest_update(facts)
+    found = Learner.load(store).set_params(accelerator="cpu", threads=1).predict_proba(_TESTS)
+    assert np.isfinite(found).all(), "it answers with numbers that are not finite"
+    verify_store(store)
+
+
+def change(store: Path) -> None:
+    """Teach and forget, where the store allows it."""
+    learn_into_store(store, *stripes("e"), quiet=True, accelerator="cpu", threads=1, epochs=1)
+    forget_in_store(store, "e")
+    read_store(store)
+
+
+def attack(folder: Path, seed: int, count: int, changes: Callable[[Path], None] = change) -> Tally:
+    """Half of `count` with the old checksum, half with a right one."""
+    folder.mkdir(parents=True)
+    store, chance, tally = make_store(folder), random.Random(seed), Tally()
+    content, digest = store.read_bytes(), Learner.load(store).digest()
+    mutant = folder / "mutant.remnant"
+    for number in range(count // 2):
+        mutant.write_bytes(mutate_bytes(content, chance))
+        with tally.trying(f"raw mutant {number} of seed {seed}"):
+            assert Learner.load(mutant).digest() == digest, "another store was accepted"
+    for number in range(count - count // 2):
+        arrays, metadata = read_archive(store, KIND, VERSION)
+        is_of_arrays = chance.random() < 0.5
+        where = mutate_arrays(arrays, chance) if is_of_arrays else mutate_header(metadata, chance)
+        try:
+            write_archive(mutant, KIND, VERSION, arrays, metadata)
+        except (ValueError, TypeError, OverflowError):
+            continue  # no file can hold it
+        with tally.trying(f"mutant {number} of seed {seed}, {where}"):
+            use(mutant)
+            if chance.random() < 0.2:
+                changes(mutant)
+    return tally
+
+
+def refuses(path: Path) -> str | None:
+    """What is wrong with how a file that is no store is met; None: it is refused."""
+    for verb in (read_store, verify_store):
+        try:
+            verb(path)
+        except InputError:
+            continue
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return "it is accepted"
+    return None
