@@ -20,7 +20,7 @@ FILE_SECONDS = 2e-3  # to decode an image file, one thread
 CODECS = {
     "patches": (37_657, 8_839, 5_862),
     "coded-patches": (1_951, 663, 165),
-    "transform": (7_454, 216, 50),
+    "transform": (7_454, 170, 50),
     "jpeg": (10_575, 2_012, 1_964),
 }
 DIGEST_BYTES, SAVE_BYTES, NETWORK_BYTES = 0.47e9, 0.13e9, 0.78e9  # per second
