@@ -25,7 +25,7 @@ class Deadlines:
     head: float = 10.0
     body: float = 30.0  # and one more second for each `body_rate` bytes that have arrived
     body_rate: int = 64 << 10
-    answer: float = 600.0  # Chosen: 200 images are scored in this time on a slow machine
+    answer: float = 600.0  # Chosen: 500 images are scored in this time on a slow machine
     reading: float = 30.0  # in which a client must take some of its answer
     check_every: float = 1.0
 

@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("remnant.serving"),
@@ -16,12 +17,15 @@ _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_SCRIPTS = (
+    "ask", "camera", "check", "files", "groups", "memory", "parts", "serve", "store", "teach",
+)  # fmt: skip
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/")
 def index(request: Request) -> HTMLResponse:
-    return _render("index.html.j2", name=request.app.state.session.name)
+    return _render("index.html.j2", name=request.app.state.session.name, scripts=_SCRIPTS)
 
 
 @router.get("/docs")
@@ -36,9 +40,12 @@ def style() -> Response:
     return Response("\n".join(sheets), media_type="text/css")
 
 
-@router.get("/serve.js")
-def script() -> Response:
-    return Response(_read("remnant.serving", "serve.js"), media_type="text/javascript")
+@router.get("/{name}.js")
+def script(name: str) -> Response:
+    """One of the page's modules; serve.js loads the others."""
+    if name not in _SCRIPTS:
+        raise HTTPException(404)
+    return Response(_read("remnant.serving", f"{name}.js"), media_type="text/javascript")
 
 
 def _render(template: str, **values: Any) -> HTMLResponse:

@@ -16,7 +16,7 @@ from remnant.serving.schemas import UploadLimits
 # Chosen: photos taken with a phone have 2 to 12 MB, and a class is taught with tens of them.
 LIMITS = UploadLimits(
     image_bytes=25 << 20,
-    images=200,
+    images=500,  # below the 1,000 parts of a form that are read
     request_bytes=256 << 20,
     pixels=MAX_PIXELS,
     decoding_bytes=DECODING_BYTES,
