@@ -57,6 +57,7 @@ class MRDC(Wrapper[MRDCConfig]):
 
     def __init__(self, config: MRDCConfig, context: MethodContext) -> None:
         super().__init__(config, context)
+        self.base.herds_coded = True
         self.num_classes = sum(context.task_sizes)
         self.register_buffer("curve", torch.zeros(len(config.qualities), 4))
         codec = None if self.memory is None else self.memory.config.codec
