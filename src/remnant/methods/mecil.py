@@ -13,6 +13,8 @@ Departs from [mecil]: images are down-scaled; the released code for CIFAR-100 ke
 components, counts them a byte each and does not count their basis.
 Departs from [mecil]: a class's share follows from all classes seen; the released code divides by
 the old ones alone, which stores more than its budget.
+Departs from [mecil]: images are normalised per channel; the released code takes off the mean of
+each pixel.
 Departs from [mecil]: outputs appear with their classes, as in `icarl`.
 """
 

@@ -10,6 +10,8 @@ they were. The lowest quality whose volume stays close to that of the originals 
 
 Departs from [mrdc]: a small number stands on the diagonal of each Gram matrix, so that more
 exemplars than features leave a determinant; the released code skips volumes below exp(-500).
+Departs from [mrdc]: quantisation is flat and colour whole, as the codec `jpeg` has it here; the
+released code writes files with the tables of Pillow.
 Chosen: the quality of the first task serves all tasks. Where no quality is close enough, that with
 R_q nearest to 1 is taken.
 """
