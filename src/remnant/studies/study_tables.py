@@ -11,7 +11,7 @@ from remnant.reports.result_tables import Table, exemplars_per_class, to_latex, 
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text
 from remnant.runs.run_folder import RunFolder
 from remnant.studies.evidence import Cell, Difference, Evidence, Judgement, difference
-from remnant.studies.study import LAST, NEWEST, Column, Metric, Row
+from remnant.studies.study import LAST, LEDGER, NEWEST, Column, Metric, Row
 
 _CSV_HEADERS = (
     "study", "scale", "row", "column", "metric", "printed", "measured", "deviation", "runs",
@@ -54,21 +54,20 @@ def rival_of(evidence: Evidence, row: Row) -> Row | None:
 def result_table(evidence: Evidence, column: Column) -> Table:
     """One setting of the study: every system, printed and measured."""
     metrics, key = evidence.study.metrics, key_metric(evidence)
-    has_printed = any(
-        evidence.cells[row.name, column.name].printed(metric) is not None
-        for row in evidence.rows
+    printed = [
+        metric
         for metric in metrics
-    )
+        if any(evidence.cells[row.name, column.name].printed(metric) for row in evidence.rows)
+    ]
     shown = metrics if NEWEST in metrics or key is not LAST else (*metrics, NEWEST)
     headers = ["System"]
-    headers += [f"{metric.title}, printed" for metric in metrics] if has_printed else []
+    headers += [f"{metric.title}, printed" for metric in printed]
     headers += [metric.title for metric in shown] + [f"{key.title} against", "Runs"]
     rows = []
     for row in evidence.rows:
         cell = evidence.cells[row.name, column.name]
         line = [row.label]
-        if has_printed:
-            line += [number_text(cell.printed(metric), metric) for metric in metrics]
+        line += [number_text(cell.printed(metric), metric) for metric in printed]
         line += [spread_text(cell.measured(metric), metric) for metric in shown]
         rows.append([*line, _against_text(evidence, cell, key), str(len(cell.runs) or MISSING)])
     return Table(headers, rows, first_number=1)
@@ -133,7 +132,7 @@ def cost_table(evidence: Evidence) -> Table:
 
 def short_table(evidence: Evidence, column: Column) -> Table:
     """The same for a terminal: the numbers of a row in two cells, or one where none is printed."""
-    metrics, key = evidence.study.metrics, key_metric(evidence)
+    metrics, key = _few(evidence.study.metrics), key_metric(evidence)
     cells = [evidence.cells[row.name, column.name] for row in evidence.rows]
     printed = [[cell.printed(metric) for metric in metrics] for cell in cells]
     has_printed = any(value is not None for values in printed for value in values)
@@ -150,6 +149,11 @@ def short_table(evidence: Evidence, column: Column) -> Table:
     headers = [" / ".join(metric.title for metric in metrics)]
     headers += ["printed"] if has_printed else []
     return Table([*headers, "measured", f"{key.title} against"], rows, first_number=1)
+
+
+def _few(metrics: Sequence[Metric]) -> list[Metric]:
+    """Without bytes, for which a terminal has no room."""
+    return [metric for metric in metrics if metric not in LEDGER]
 
 
 def _joined(values: Sequence[float | None], metrics: Sequence[Metric]) -> str:
