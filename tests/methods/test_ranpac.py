@@ -62,7 +62,7 @@ def test_the_result_is_a_function_of_the_set_of_images() -> None:
 
 
 def test_a_large_class_is_not_favoured() -> None:
-    """Of classes that overlap: if all images counted alike, 0.9 of the few would be taken for it."""
+    """If all images counted alike, 0.9 of the few would be taken for the large class."""
     few, many = make_codes((400, 400), width=4, spread=50)
     projection = signs(width=4)
     fit = fit_ridge([few[:20], many], projection)
