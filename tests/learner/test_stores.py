@@ -18,7 +18,8 @@ from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
 from remnant.learner import Learner, forget_in_store, learn_into_store
 from remnant.learner import store as store_module
-from remnant.learner.store import KIND, VERSION, only_updater, work_folder
+from remnant.learner.store import KIND, VERSION
+from remnant.learner.work_folder import only_updater, work_folder
 from remnant.phases import StepReport
 from tests.support.small_learner import TINY, Counter, stripes, tiny_learner
 

@@ -277,7 +277,7 @@ def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
 @contextmanager
 def _explaining_stops(store: Path) -> Iterator[None]:
     """Say how to continue when an update is interrupted or the disk is full."""
-    from remnant.learner.store import UnsyncedStoreError
+    from remnant.learner.work_folder import UnsyncedStoreError
 
     missing = [folder for folder in store.absolute().parents if not folder.exists()]
     try:
@@ -301,7 +301,7 @@ def _explaining_stops(store: Path) -> Iterator[None]:
 
 
 def _how_to_continue(store: Path) -> str:
-    from remnant.learner.store import has_checkpoint
+    from remnant.learner.work_folder import has_checkpoint
 
     if has_checkpoint(store.resolve()):
         return "Run the same command again to continue from the last checkpoint"

@@ -10,8 +10,8 @@ import numpy as np
 from remnant.data.decode import decode_file
 from remnant.learner.learner_state import LearnerState
 from remnant.learner.predictor import Exemplars, Predictor
-from remnant.learner.store import work_folder
 from remnant.learner.upkeep import score_folder
+from remnant.learner.work_folder import work_folder
 from remnant.reports import write_store_page
 
 _SHOWN = 600  # exemplars on a page, of all classes together, so that it stays a few megabytes

@@ -16,9 +16,10 @@ from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerParameters, LearnerState
 from remnant.learner.predictor import Predictor
 from remnant.learner.previous_store import keep_previous
-from remnant.learner.store import only_updater, read_store, write_store
+from remnant.learner.store import read_store, write_store
 from remnant.learner.update import run_update
 from remnant.learner.usable_images import name_of
+from remnant.learner.work_folder import only_updater
 from remnant.memory import Memory
 
 # Parameters that a rebuilt store takes over, unless others are given.

@@ -13,7 +13,8 @@ import numpy as np
 from remnant.data.decode import ENDINGS
 from remnant.errors import InputError
 from remnant.images import ArrayImages, Images
-from remnant.learner.inputs import RawImage, RawInputs, read, try_each
+from remnant.learner.decoded_inputs import read, try_each
+from remnant.learner.inputs import RawImage, RawInputs
 
 _NAMED = 5  # files of a kind; of more, only the number is told
 _LOPSIDED = 10  # times as many images in the largest class as in the smallest
