@@ -41,7 +41,7 @@ def test_a_sound_store_is_told_in_one_line(command: Command, store: Path) -> Non
     outcome = command("verify", store)
     assert outcome.code == 0, outcome.err
     (line,) = outcome.out.splitlines()
-    assert line.startswith(f"{store}: checksum right, 386 finite numbers for 2 classes; ")
+    assert line.startswith(f"{store}: checksum correct, 386 finite numbers for 2 classes; ")
     assert "12 exemplars decode, 2,304 of 2,304 bytes are used" in line
     assert Learner.load(store).digest()[:12] in line
 

@@ -234,7 +234,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (revised(with_a_huge_mean), "mean of images must be between"),
     (revised(with_no_deviation), "deviation of images must be from"),
     (revised(with_a_negative_task), "must be at least 0"),
-    (revised(with_an_odd_history), "says of its update 1 what no update does"),
+    (revised(with_an_odd_history), "has an invalid entry for update 1"),
     (drop_a_setting, r"from_the_future is not a setting.*written by remnant 0\.9\.0"),
 ]
 

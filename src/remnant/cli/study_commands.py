@@ -37,19 +37,19 @@ def reproduce(
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     dry_run: Flag = False,
 ) -> None:
-    """Carry out tables and figures of the paper, and set what comes out beside what was printed.
+    """Reproduce tables and figures of the paper, and compare the results with the printed numbers.
 
-    Runs that exist are not run again, and stopped ones go on where they were.
+    Finished runs are not repeated, and interrupted ones are resumed.
 
     Parameters
     ----------
     studies
         Names from `remnant reproduce --list`, or "all".
     scale
-        smoke shows in minutes that everything runs; mini compares on ten classes; lite has the
-        paper's streams for two cores; paper is as printed and wants GPUs.
+        smoke checks in minutes that everything runs; mini compares on ten classes; lite has the
+        paper's streams for two cores; paper is as printed and needs GPUs.
     seeds
-        One run of every cell for each, as in 0,1,2.
+        Seeds of the runs of every cell, as in 0,1,2.
     rows
         Only these rows, as in baseline,full.
     columns
@@ -61,17 +61,17 @@ def reproduce(
     equal
         What is made equal by changing the number of epochs: steps (as they are), flops or seconds.
     gpu
-        Whose hours --dry-run tells.
+        GPU model whose hours --dry-run estimates.
     cluster
-        Give the runs to a cluster, as one array of jobs: slurm, or local for jobs right here.
+        Submit the runs as one job array: slurm, or local to run the jobs on this machine.
     gpus_per_run
-        GPUs of every job; by default 1, or 0 where there are none.
+        GPUs per job; by default 1, or 0 if there are none.
     hours
-        After which a job ends and queues again, to go on where it was; by default 24.
+        Time limit of a job, which is then requeued and resumes; by default 24.
     partition
-        Of Slurm.
+        Slurm partition.
     set_slurm
-        More for Slurm as key=value, as in cpus_per_task=16 or account=vision. Repeatable.
+        Other Slurm options as key=value, as in cpus_per_task=16 or account=vision. Repeatable.
     list_
         Print the studies.
     dry_run
@@ -131,7 +131,7 @@ def contest(
     jobs: int | None = None,
     out: Path = Path("contest"),
 ) -> None:
-    """Find out what learns your own images best at equal bytes of memory.
+    """Find the method and codec that learn your own images best at equal bytes of memory.
 
     Splits the images, runs every method with every codec, and ends with a verdict, a page, and the
     `remnant learn` line that uses the winner.
@@ -147,7 +147,7 @@ def contest(
     codecs
         Names from `remnant list codecs`, with commas between them.
     seeds
-        One run of everything for each, as in 0,1,2: the verdict then has a spread.
+        Seeds, as in 0,1,2; with several the verdict has a spread.
     image_size
         Side in pixels to which images are resized.
     tasks
@@ -263,7 +263,9 @@ def _carry_out(
             return carry_out_locally(left, place, options, count, **told)
         except KeyboardInterrupt:
             progress.close()
-            console.notes.print("stopped. The same command goes on from the last checkpoints.")
+            console.notes.print(
+                "stopped. Run the same command again to continue from the last checkpoints."
+            )
             sys.exit(130)
 
 

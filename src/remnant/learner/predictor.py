@@ -110,7 +110,7 @@ class Predictor:
         if not isinstance(method, Recognises):
             able = [name for name, one in METHODS.items() if hasattr(one, "recognise")]
             raise InputError(
-                f"{self.state.config.method.name} cannot tell what it was never taught; "
+                f"{self.state.config.method.name} cannot reject images of unknown classes; "
                 f"{' and '.join(able)} can. Leave --reject out, or teach a store with that method."
             )
         return method

@@ -196,7 +196,7 @@ def learn_into_store(
 
 
 def undo_in_store(path: str | Path) -> LearnerState:
-    """Take the last update of a store back, once; returns what it holds then.
+    """Undo the last update of a store, once; returns what it holds then.
 
     Raises:
         InputError: There is nothing to undo, or another process is updating the store.

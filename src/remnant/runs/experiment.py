@@ -336,7 +336,7 @@ def _telling_of_loss(folder: Path) -> Iterator[None]:
     except LostProcessError as error:
         if not is_main_process():
             sys.exit(2)
-        raise InputError(f"{error}; remnant resume {folder} goes on.") from None
+        raise InputError(f"{error}. Continue the run with remnant resume {folder}.") from None
 
 
 @contextmanager
