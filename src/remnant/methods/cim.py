@@ -16,6 +16,9 @@ others of networks that grow.
 Departs from [cim]: the mask generator moves every few steps, on the new images of their batches;
 published, a number of times per epoch on batches of its own.
 Departs from [cim]: the rate of the inner step is constant; published, it follows the schedule.
+Departs from [cim]: gradients of the mask generator are clipped to length 1 in all tasks; published,
+to the root of 2 after the first, when there are two extractors.
+Departs from [cim]: momentum starts again where boxes are found anew.
 """
 
 from __future__ import annotations
