@@ -105,7 +105,8 @@ def test_a_prediction_imports_neither_scikit_learn_nor_what_trains(tmp_path: Pat
     taught([A, B]).save(tmp_path / "x.remnant")
     Image.fromarray(photos(0, 1)[0]).save(tmp_path / "x.png")
     program = (
-        "import sys; from remnant.cli import main; sys.argv[1:] = ['predict', 'x.remnant', 'x.png']\n"
+        "import sys; from remnant.cli import main\n"
+        "sys.argv[1:] = ['predict', 'x.remnant', 'x.png']\n"
         "try: main()\n"
         "finally: print(*sorted({'sklearn', 'scipy', 'lightning_fabric', 'torch._dynamo', 'onnx'}"
         " & set(sys.modules)), file=sys.stderr)"

@@ -186,6 +186,10 @@ _PATCHES_ACROSS = 8
 # images/s), and half as many again as the mini recipes, whose classes have 500 images.
 _SHOWN = {"cpu": 45_000, "mps": 200_000, "cuda": 1_000_000}
 _MIN_EPOCHS = 10  # even where a large data set then takes longer
+# Chosen: so that twenty photos take seconds; on flowers 60 epochs did no worse than 140.
+_MAX_EPOCHS = 100
+_MIN_STEPS = 350
+_TUNED = {"cpu": 4_000, "mps": 20_000, "cuda": 100_000}  # images shown, of 224 px
 # Chosen: few steps pass between two checkpoints, since an update lasts minutes.
 _CHECKPOINT_EVERY_STEPS = 100
 _SECTIONS = ("method", "memory", "augment", "training")  # of a run's settings that a learner has
@@ -229,11 +233,19 @@ def choose_batch_size(num_images: int, device: Accelerator) -> int:
     return 32 if num_images < 2000 else 64
 
 
-def choose_epochs(num_images: int, batch_size: int, device: Accelerator) -> int:
-    """As many epochs as make an update last minutes; the fewer images, the more epochs."""
-    num_steps = _SHOWN[device] // batch_size
+def choose_epochs(
+    num_images: int, batch_size: int, device: Accelerator, *, is_tuned: bool = False
+) -> int:
+    """As many epochs as make an update last minutes, within limits; fewer images, more epochs.
+
+    Args:
+        is_tuned: A pretrained encoder is tuned, which takes longer per image and needs fewer.
+    """
+    shown, least, most = (_TUNED, 3, 20) if is_tuned else (_SHOWN, _MIN_EPOCHS, _MAX_EPOCHS)
+    num_steps = shown[device] // batch_size
     steps_per_epoch = -(-num_images // batch_size)
-    return max(_MIN_EPOCHS, num_steps // steps_per_epoch)
+    most = max(most, -(-_MIN_STEPS // steps_per_epoch))
+    return min(most, max(least, num_steps // steps_per_epoch))
 
 
 # ------------------------------------------------------------------------------- the first update
@@ -397,7 +409,8 @@ def schedule_update(
     if not METHODS[method.name].trains:
         return method
     batch_size = parameters.batch_size or choose_batch_size(num_images, device)
-    epochs = parameters.epochs or choose_epochs(num_images, batch_size, device)
+    is_tuned = hasattr(method, "encoder")
+    epochs = parameters.epochs or choose_epochs(num_images, batch_size, device, is_tuned=is_tuned)
     schedules = {"first": method.first, "later": method.later}
     return method.model_copy(
         update={
