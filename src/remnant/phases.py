@@ -229,10 +229,15 @@ class StepReport:
     is_epoch_end: bool
     flops: int = 0  # forward and backward, in all processes
     new_images: int = 0  # of the images, those of the task's classes that a network saw
+    accuracy: float | None = None  # percent of images held back, where somebody has measured it
 
     @property
     def loss(self) -> float:
         return sum(self.terms.values())
+
+
+class PhaseDoneError(Exception):
+    """Raised by a watcher: there is nothing more to learn, so that the phase ends here."""
 
 
 class Watcher(Protocol):

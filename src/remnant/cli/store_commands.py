@@ -35,6 +35,14 @@ Strict = Annotated[
     bool,
     Parameter(name="--strict", negative="", help="refuse the folder if one image cannot be read"),
 ]
+Tune = Annotated[
+    bool,
+    Parameter(
+        name="--tune",
+        negative="",
+        help="tune the upper layers of the encoder too, with replay; takes minutes",
+    ),
+]
 Yes = Annotated[bool, Parameter(name="--yes", negative="", help="do not ask for confirmation")]
 
 
@@ -47,6 +55,7 @@ def learn(
     budget: str | None = None,
     encoder: str | None = None,
     method: str | None = None,
+    tune: Tune = False,
     guard: float | None = None,
     strict: Strict = False,
     card: Card = False,
@@ -99,12 +108,14 @@ def learn(
     from remnant.learner.summary import store_facts
     from remnant.terminal.store_tables import newest_update
 
+    if tune and method not in (None, "tuned"):
+        raise InputError(f"--tune is the method tuned; got --method {method}. Leave one out.")
     given = {
         "budget": budget,
         "encoder": encoder,
         "guard": guard,
         "strict": strict or None,
-        "method": method,
+        "method": "tuned" if tune else method,
         "image_size": image_size,
         "epochs": epochs,
         "minutes": minutes,

@@ -27,6 +27,10 @@ _LARGEST_TRANSFORMED = 64
 # images/s), and half as many again as the mini recipes, whose classes have 500 images.
 _SHOWN = {"cpu": 45_000, "mps": 200_000, "cuda": 1_000_000}
 _MIN_EPOCHS = 10  # even where a large data set then takes longer
+# Chosen: so that twenty photos take seconds; on flowers 60 epochs did no worse than 140.
+_MAX_EPOCHS = 100
+_MIN_STEPS = 350
+_TUNED = {"cpu": 4_000, "mps": 20_000, "cuda": 100_000}  # images shown, of 224 px
 # Chosen: few steps pass between two checkpoints, since an update lasts minutes.
 _CHECKPOINT_EVERY_STEPS = 100
 _SECTIONS = ("method", "memory", "augment", "training")  # of a run's settings that a learner has
@@ -142,7 +146,8 @@ def schedule_update(
     if not METHODS[method.name].trains:
         return method
     batch_size = parameters.batch_size or choose_batch_size(num_images, device)
-    epochs = parameters.epochs or choose_epochs(num_images, batch_size, device)
+    is_tuned = hasattr(method, "encoder")
+    epochs = parameters.epochs or choose_epochs(num_images, batch_size, device, is_tuned=is_tuned)
     schedules = {"first": method.first, "later": method.later}
     return method.model_copy(
         update={

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 
 from remnant.errors import InputError
 from remnant.learner.from_run import read_run
@@ -312,6 +313,12 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._state is not None
+
+    def __sklearn_tags__(self) -> Tags:
+        """It takes images: scikit-learn's checks then leave out those that hand over tables."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array = False, True
+        return tags
 
     @classmethod
     def _from_state(cls, state: LearnerState) -> Self:
