@@ -132,11 +132,19 @@ def choose_batch_size(num_images: int, device: Accelerator) -> int:
     return 32 if num_images < 2000 else 64
 
 
-def choose_epochs(num_images: int, batch_size: int, device: Accelerator) -> int:
-    """As many epochs as make an update last minutes; the fewer images, the more epochs."""
-    num_steps = _SHOWN[device] // batch_size
+def choose_epochs(
+    num_images: int, batch_size: int, device: Accelerator, *, is_tuned: bool = False
+) -> int:
+    """As many epochs as make an update last minutes, within limits; fewer images, more epochs.
+
+    Args:
+        is_tuned: A pretrained encoder is tuned, which takes longer per image and needs fewer.
+    """
+    shown, least, most = (_TUNED, 3, 20) if is_tuned else (_SHOWN, _MIN_EPOCHS, _MAX_EPOCHS)
+    num_steps = shown[device] // batch_size
     steps_per_epoch = -(-num_images // batch_size)
-    return max(_MIN_EPOCHS, num_steps // steps_per_epoch)
+    most = max(most, -(-_MIN_STEPS // steps_per_epoch))
+    return min(most, max(least, num_steps // steps_per_epoch))
 
 
 def schedule_update(

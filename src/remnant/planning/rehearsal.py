@@ -19,6 +19,7 @@ from remnant.config import RunConfig
 from remnant.data import DatasetFacts
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
+from remnant.memory.codecs.rates import DEFAULT_QUALITY, RateConfig
 from remnant.methods import Method, build_method
 from remnant.planning.phase_work import PhaseWork, count_per_class, count_phase
 from remnant.planning.shape_flops import ShapeFlops
@@ -89,6 +90,10 @@ def _small_memory(config: MemoryConfig | None, shape: tuple[int, int, int]) -> M
     """A memory of the same kind for about ten exemplars of a class."""
     if config is None:
         return None
+    if isinstance(config.codec, RateConfig) and config.codec.quality is not None:
+        # Coarse ones would all fit. Arithmetic does not depend on what the codec loses.
+        usual = config.codec.model_copy(update={"quality": DEFAULT_QUALITY})
+        config = config.model_copy(update={"codec": usual})
 
     def holding(num_images: int) -> MemoryConfig:
         return config.model_copy(update={"budget": f"{num_images}images/class"})

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from remnant.config import RunConfig, load_config
+from remnant.config import RunConfig, load_config, settle
 from remnant.data import describe_dataset, load_dataset
 from remnant.data.stream import TaskStream, resolve_tasks
 from remnant.errors import InputError
@@ -70,7 +70,7 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
             behind then.
     """
     validate_run(config)
-    config = config.model_copy(update={"training": as_launched(config.training)})
+    config = settle(config).model_copy(update={"training": as_launched(config.training)})
     advice = f"Choose another --out, or continue its run with remnant resume {folder}."
     files = (CONFIG, ENVIRONMENT)
     with new_folder(folder, advice, files) if is_main_process() else nullcontext():
