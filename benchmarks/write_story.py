@@ -1,6 +1,6 @@
 """Draw the pictures of docs/story.md: `python -m benchmarks.write_story`.
 
-Three charts come from the runs kept in docs/runs; the numbers of verdicts on the page are filled in too.
+Three charts come from the runs kept in docs/runs, and so does the number of verdicts on the page.
 The strip of what is stored needs a run whose memory holds patches, and its data:
 
     remnant run cifar100-mini-bimae-patches --set stream.num_classes=2 --set stream.num_tasks=1 \\
@@ -107,7 +107,7 @@ def draw_bytes(axes: Axes) -> None:
 def draw_claims(axes: Axes) -> None:
     """Printed and measured difference of every claim that was measured."""
     found = [one for one in judgements() if one[1].measured is not None][::-1]
-    for height, (source, one) in enumerate(found):
+    for height, (_, one) in enumerate(found):
         assert one.measured is not None
         colour = _COLOURS[one.verdict]
         if one.printed is not None:

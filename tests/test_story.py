@@ -1,4 +1,4 @@
-"""README and docs/story.md: pictures exist and are small, numbers are those of the runs, links lead somewhere."""
+"""README and the story: small pictures, numbers of the runs; links of all pages lead somewhere."""
 
 from __future__ import annotations
 

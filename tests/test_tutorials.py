@@ -1,10 +1,10 @@
 """Every tutorial runs from top to bottom in an empty folder.
 
-A page becomes one bash script: `sh` fences as they are, `python` fences as files that are run. An HTML
-comment on the line before a fence changes that:
+A page becomes one bash script: `sh` fences as they are, `python` fences as files that are run. An
+HTML comment on the line before a fence changes that:
 
     <!-- file: NAME -->       the fence is saved as NAME
-    <!-- instead: COMMAND --> COMMAND is run in its place, where the fence needs more than a test has
+    <!-- instead: COMMAND --> COMMAND is run in its place: the fence needs more than a test has
     <!-- skip: REASON -->     nothing is run
     <!-- needs: PROGRAM -->   without PROGRAM the page is skipped; the fence runs as usual
 """
