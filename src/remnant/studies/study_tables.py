@@ -184,7 +184,7 @@ def trials_text(evidence: Evidence) -> str:
     known = count_trials()
     methods = sorted({run.result.method or "" for run in evidence.runs})
     counts = ", ".join(f"{name} {known.get(name, 0)}" for name in methods)
-    return f"Settings tried on held-out images: {counts}."
+    return f"Settings tried on held-out images, with runs that are kept: {counts}."
 
 
 def _passes(run: RunFolder) -> str:
