@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
+from remnant.recipes import count_trials
 from remnant.reports.groups import Spread, memory_text
 from remnant.reports.result_tables import Table, exemplars_per_class, to_latex, to_markdown
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text
@@ -118,6 +119,7 @@ def cost_table(evidence: Evidence) -> Table:
             _passes(run),
             _kept(run),
             _rounded(run.result.train_seconds),
+            str(count_trials().get(run.result.method or "", 0)),
             str(run.environment.get("commit") or MISSING),
             machine_text(run),
         ]
@@ -125,7 +127,7 @@ def cost_table(evidence: Evidence) -> Table:
     ]
     headers = [
         "Run", "Seed", "Memory", "Per class", "Parameters", "FLOP", "Passes", "Kept", "Seconds",
-        "Commit", "Machine",
+        "Trials", "Commit", "Machine",
     ]  # fmt: skip
     return Table(headers, rows, first_number=len(headers))
 
@@ -179,6 +181,14 @@ def machine_text(run: RunFolder) -> str:
     accelerators = run.environment.get("accelerators") or []
     cores = f"{run.environment.get('cores', '?')} cores of {run.environment.get('processor', '?')}"
     return ", ".join([*accelerators, cores])
+
+
+def trials_text(evidence: Evidence) -> str:
+    """How many settings of every method of a study were tried before, in words."""
+    known = count_trials()
+    methods = sorted({run.result.method or "" for run in evidence.runs})
+    counts = ", ".join(f"{name} {known.get(name, 0)}" for name in methods)
+    return f"Settings tried on held-out images, with runs that are kept: {counts}."
 
 
 def _passes(run: RunFolder) -> str:
@@ -252,6 +262,7 @@ def study_markdown(evidence: Evidence, level: int = 1) -> str:
     judgements = evidence.judgements()
     if judgements:
         parts += [f"{mark}# Claims", to_markdown(verdict_table(judgements)).rstrip()]
+    parts += [trials_text(evidence)] if evidence.runs else []
     parts += [study.note] if study.note else []
     return "\n\n".join(parts) + "\n"
 
