@@ -224,7 +224,7 @@ def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
     after = replace(
         state,
         classes=tuple(other for other in state.classes if other != name),
-        task_sizes=_without_label(state.task_sizes, label),
+        task_sizes=_without_label(state.task_sizes, label, drops_empty=method.forgets_exactly),
         history=(*history, {"when": today(), "forgotten_classes": 1}),
         method=method,
         origin=None,
@@ -242,11 +242,17 @@ def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
     return after, message
 
 
-def _without_label(task_sizes: tuple[int, ...], label: int) -> tuple[int, ...]:
+def _without_label(
+    task_sizes: tuple[int, ...], label: int, *, drops_empty: bool
+) -> tuple[int, ...]:
+    """An update that only brought this class goes too where none of it is left in the weights."""
     sizes, first = list(task_sizes), 0
     for index, size in enumerate(task_sizes):
         if first <= label < first + size:
             sizes[index] -= 1
+            if drops_empty and sizes[index] == 0:
+                del sizes[index]
+            break
         first += size
     return tuple(sizes)
 
