@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 from remnant.archives import archive_digest
 from remnant.config import LearningConfig
 from remnant.errors import InputError, nearest
+from remnant.learner.calibration import Calibration
 from remnant.learner.inputs import Channels, Label
 from remnant.methods import METHODS, Method, build_method
 from remnant.settings import Settings
@@ -128,10 +129,16 @@ class LearnerState:
     history: tuple[dict[str, Any], ...]
     method: Method[Any]
     origin: str | None = None  # the digest of the update that led here
+    calibration: Calibration | None = None  # of a method that trained, by images held back
 
     @property
     def num_exemplars(self) -> int:
         return 0 if self.method.memory is None else sum(self.method.memory.counts)
+
+    @property
+    def temperature(self) -> float:
+        """By which the method's scores are divided before a softmax."""
+        return 1.0 if self.calibration is None else self.calibration.temperature
 
     def digest(self) -> str:
         """SHA-256 of all that was learned, without dates and durations."""

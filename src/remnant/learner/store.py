@@ -31,6 +31,7 @@ from remnant.files import (
     only_writer,
     remove_temporary_files,
 )
+from remnant.learner.calibration import Calibration
 from remnant.learner.inputs import Label
 from remnant.learner.learner_state import (
     LearnerConfig,
@@ -70,6 +71,7 @@ class StoreHeader(Settings):
     history: tuple[dict[str, Any], ...]
     memory: Any  # the metadata of the memory
     origin: str | None
+    calibration: Calibration | None = None
 
 
 def write_store(path: Path, state: LearnerState) -> None:
@@ -83,6 +85,7 @@ def write_store(path: Path, state: LearnerState) -> None:
         history=state.history,
         memory=memory,
         origin=state.origin,
+        calibration=state.calibration,
     )
     with _placing(path):
         write_archive(path, KIND, VERSION, arrays, header.model_dump(mode="json"))
@@ -132,6 +135,7 @@ def read_store(path: Path) -> LearnerState:
         history=header.history,
         method=method,
         origin=header.origin,
+        calibration=header.calibration,
     )
 
 

@@ -147,18 +147,19 @@ def _updates(facts: dict[str, Any]) -> Iterator[str]:
 
 def _limits(state: LearnerState) -> Iterator[str]:
     method = state.method
+    is_calibrated = hasattr(method, "recognise") or state.calibration is not None
     yield ""
     yield "## Limits"
     yield ""
     yield "- Every image gets one of these classes, also one that shows none of them" + (
-        ", unless `--reject` is given." if hasattr(method, "recognise") else "."
+        ", unless `--reject` is given." if is_calibrated else "."
     )
     yield "- Accuracy holds for images like those it was measured on."
     if method.forgets_exactly:
         yield "- A forgotten class leaves no trace in the classifier."
     else:
         yield "- A forgotten class leaves its trace in weights that it helped to train."
-    if hasattr(method, "temperature"):
+    if is_calibrated:
         yield "- Probabilities are calibrated on held-out images of the same kind."
     else:
         yield "- Probabilities are not calibrated."

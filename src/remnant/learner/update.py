@@ -18,6 +18,7 @@ from rich.console import Console
 
 from remnant.errors import InputError
 from remnant.learner import defaults
+from remnant.learner.calibration import calibrate
 from remnant.learner.epoch_ends import watch_epochs
 from remnant.learner.learner_state import LearnerParameters, LearnerState, restore, today
 from remnant.learner.measuring import Measured, measure_update
@@ -135,6 +136,10 @@ def run_update(
     )
     if measured is not None and parameters.guard is not None:
         measured.check(parameters.guard)
+    calibration = None
+    if plan.held_back is not None:
+        scores = trainer.reader.apply(method.predict, plan.held_back)
+        calibration = calibrate(scores, plan.held_back.labels)
     entry = _history_entry(plan, method, measured, epochs, time.perf_counter() - began)
     return LearnerState(
         parameters=parameters,
@@ -144,6 +149,7 @@ def run_update(
         history=(*(before.history if before else ()), entry),
         method=method,
         origin=saved.origin,
+        calibration=calibration,
     )
 
 
