@@ -24,7 +24,11 @@ Csv = Annotated[
 ]
 Reject = Annotated[
     bool,
-    Parameter(name="--reject", negative="", help="answer none of these for what was never taught"),
+    Parameter(
+        name="--reject",
+        negative="",
+        help="answer 'none of these' for images unlike any class taught",
+    ),
 ]
 Card = Annotated[
     bool,
@@ -89,13 +93,13 @@ def learn(
     method
         A name from `remnant list methods`.
     guard
-        Change nothing if an old class falls by more than so many points of accuracy.
+        Refuse the update if the accuracy of an old class drops by more than this many points.
     image_size
         Side in pixels to which images are resized.
     epochs
         Passes over the new images and the exemplars.
     minutes
-        Train for about so long instead; the speed is measured first.
+        Train for about this many minutes instead; the speed is measured first.
     batch_size
         Images per training step.
     seed
@@ -191,7 +195,8 @@ def inspect(
     html
         Also write a web page with the exemplars, as stored and as completed, to this file.
     test
-        A folder of class folders: the page then has the confusion and the surest mistakes.
+        A folder of test images by class: the page then has a confusion matrix and the most
+        confident mistakes.
     """
     from remnant.learner.store import read_store
     from remnant.learner.summary import store_facts, write_gallery
@@ -296,7 +301,7 @@ def tell_card(state: LearnerState, store: Path, test: Path | None) -> None:
 @contextmanager
 def _explaining_stops(store: Path) -> Iterator[None]:
     """Say how to continue when an update is interrupted or the disk is full."""
-    from remnant.learner.store import UnsyncedStoreError
+    from remnant.learner.work_folder import UnsyncedStoreError
 
     missing = [folder for folder in store.absolute().parents if not folder.exists()]
     try:
@@ -320,7 +325,7 @@ def _explaining_stops(store: Path) -> Iterator[None]:
 
 
 def _how_to_continue(store: Path) -> str:
-    from remnant.learner.store import has_checkpoint
+    from remnant.learner.work_folder import has_checkpoint
 
     if has_checkpoint(store.resolve()):
         return "Run the same command again to continue from the last checkpoint"

@@ -26,8 +26,9 @@ from remnant.learner.learner_state import (
 )
 from remnant.learner.onnx_export import export
 from remnant.learner.predictor import Exemplars, Predictor
-from remnant.learner.store import only_updater, read_store, write_store
+from remnant.learner.store import read_store, write_store
 from remnant.learner.update import run_update
+from remnant.learner.work_folder import only_updater
 from remnant.memory import Memory
 from remnant.methods import Method
 from remnant.phases import Watcher
