@@ -36,8 +36,8 @@ def test_a_card_has_accuracy_reliability_confusion_and_limits(tmp_path: Path) ->
     assert (card.name, page.name) == ("stripes.card.md", "stripes.html")
     text = card.read_text()
     scored = score_folder(learner.state_, test)
-    assert f"{scored.accuracy:.1f} % of 6 test images are right." in text
-    assert f"{100 * scored.reliability.error:.1f} points from the share that is right." in text
+    assert f"{scored.accuracy:.1f} % of 6 test images are correct." in text
+    assert f"{100 * scored.reliability.error:.1f} points from the share that is correct." in text
     assert f"| a | {scored.confusion[0, 0]} | {scored.confusion[0, 1]} |" in text
     assert "A forgotten class leaves its trace" in text
 

@@ -123,7 +123,7 @@ def run_update(
     if ends is not None and ends.stopped_after is not None:
         epochs = ends.stopped_after
         if not parameters.quiet:
-            line = f"all held-back images are right after {epochs} epochs, so training ends"
+            line = f"all held-back images are correct after {epochs} epochs, so training ends"
             Console(stderr=True).print(line, highlight=False)
     measured = measure_update(
         plan.classes,
