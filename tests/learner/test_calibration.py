@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from remnant import Learner
-from remnant.learner.calibration import Calibration, calibrate
 from remnant.learner.predictor import Predictor
 from remnant.learner.reliability import measure_reliability
+from remnant.learner.score_calibration import Calibration, calibrate
 from tests.support.small_learner import stripes, tiny_learner
 
 

@@ -14,8 +14,8 @@ from pydantic import Field, field_validator
 from remnant.archives import archive_digest
 from remnant.config import LearningConfig
 from remnant.errors import InputError, nearest
-from remnant.learner.calibration import Calibration
 from remnant.learner.inputs import Channels, Label
+from remnant.learner.score_calibration import Calibration
 from remnant.methods import METHODS, Method, build_method
 from remnant.settings import Settings
 from remnant.training.network_state import Arrays

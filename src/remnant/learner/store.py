@@ -18,7 +18,6 @@ from remnant._version import __version__
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
 from remnant.files import UnsyncedError
-from remnant.learner.calibration import Calibration
 from remnant.learner.inputs import Label
 from remnant.learner.learner_state import (
     LearnerConfig,
@@ -30,6 +29,7 @@ from remnant.learner.learner_state import (
 from remnant.learner.measuring import GuardError
 from remnant.learner.previous_store import drop_previous, keep_previous, restore_previous
 from remnant.learner.receipts import Receipt, make_receipt
+from remnant.learner.score_calibration import Calibration
 from remnant.learner.store_checks import check_classes, check_history, check_network
 from remnant.learner.update import run_update
 from remnant.learner.work_folder import (

@@ -18,10 +18,10 @@ from rich.console import Console
 
 from remnant.errors import InputError
 from remnant.learner import defaults
-from remnant.learner.calibration import calibrate
 from remnant.learner.epoch_ends import watch_epochs
 from remnant.learner.learner_state import LearnerParameters, LearnerState, restore, today
 from remnant.learner.measuring import Measured, measure_update
+from remnant.learner.score_calibration import calibrate
 from remnant.learner.time_budget import epochs_within, estimate, measure_speed, with_epochs
 from remnant.learner.update_plan import UpdatePlan, plan_update
 from remnant.methods import Method
