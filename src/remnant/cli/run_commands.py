@@ -266,9 +266,10 @@ def _print_sweep(folder: Path, outcome: Any) -> None:
 
 
 def _print_comparison(folders: Sequence[Path], where: Any) -> None:
-    from remnant.terminal.tables import sweep_table
+    from remnant.terminal.tables import sweep_tables
 
-    where.print(sweep_table(folders))
+    for table in sweep_tables(folders):
+        where.print(table)
 
 
 def _warn(folders: Sequence[Path]) -> None:
