@@ -57,7 +57,7 @@ def main() -> None:
             run(load_config(Path(sys.argv[2])), _FOLDER)
         else:
             resume(_FOLDER)
-    except InputError as error:
+    except (InputError, OSError) as error:
         print(f"remnant: {error}", file=sys.stderr)
         sys.exit(2)
 
