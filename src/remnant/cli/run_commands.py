@@ -226,7 +226,7 @@ def _print_result(folder: Path) -> None:
     """The table at the end of a run, printed by the first process alone."""
     from remnant.runs.run_folder import REPORT
     from remnant.terminal.tables import result_table
-    from remnant.training.processes import is_main_process
+    from remnant.training.launchers import is_main_process
 
     if not is_main_process():
         return
@@ -240,7 +240,7 @@ def _tell_failure(name: str, error: Exception) -> None:
     """What stopped one of several runs: a sentence, or the traceback of an error of ours."""
     import traceback
 
-    from remnant.training.processes import is_main_process
+    from remnant.training.launchers import is_main_process
 
     if not is_main_process():
         return
