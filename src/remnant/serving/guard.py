@@ -54,13 +54,14 @@ class Rules:
     host: str = "127.0.0.1"  # to listen on, as the user wrote it
     is_loopback: bool = True
     token: str | None = None  # None: no token is required
+    proxied_as: str | None = None  # the name of a proxy with TLS in front
     cookie: str = "remnant"  # must differ by port: browsers share cookies among ports
     request_bytes: int = 1 << 30
 
     def accepts_host(self, host: str) -> bool:
         """Whether a Host header names this server; an IP address cannot be a rebound DNS name."""
         name = _without_port(host).lower().rstrip(".")
-        if name in ("localhost", self.host.lower()):
+        if name in ("localhost", self.host.lower(), (self.proxied_as or "localhost").lower()):
             return True
         try:
             address = ipaddress.ip_address(name)
@@ -137,7 +138,12 @@ class Guard:
             return None
         response = RedirectResponse("/", status_code=303)
         response.set_cookie(
-            self._rules.cookie, self._rules.token, path="/", httponly=True, samesite="strict"
+            self._rules.cookie,
+            self._rules.token,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=self._rules.proxied_as is not None,
         )
         return response
 
