@@ -48,7 +48,7 @@ def test_broken_images_are_left_out_and_named(command: Command, store: Path) -> 
     Path("more/e/phone.heic").write_bytes(b"another format")
     outcome = command("learn", store, "more")
     assert outcome.code == 0
-    assert "1 image is left out, because it cannot be read: more/e/broken.jpg." in outcome.err
+    assert "1 image is left out as unreadable: more/e/broken.jpg." in outcome.err
     assert "1 file is skipped" in outcome.err
     assert "e/phone.heic" in outcome.err
     assert Learner.load(store).history_[-1]["images"] == 6

@@ -52,7 +52,7 @@ def read_usable(given: RawInputs, size: int, *, is_strict: bool) -> UsableImages
         )
     if broken:
         notes.append(
-            f"{_count(len(broken), 'image')} left out, because it cannot be read: "
+            f"{_count(len(broken), 'image')} left out as unreadable: "
             f"{_list([name_of(given.items[index], index) for index in broken])}."
         )
         given = _without(given, set(broken))
