@@ -37,6 +37,8 @@ PICTURE = {"files": {"image": ("x.png", png(stripes("a")[0][0]))}}
         ("localhost.evil.example", False, False),
         ("127.0.0.1.evil.example:8765", False, False),
         ("2130706433", False, False),
+        ("[::1", False, False),
+        ("[::1]x", False, False),
         ("", False, False),
     ],
 )

@@ -46,6 +46,8 @@ HEADERS = {
     "Cache-Control": "no-store",  # pictures of a removed class must not stay in a browser
 }
 
+_HEADER_LINES = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -101,8 +103,7 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                extra = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *extra]}
+                message = {**message, "headers": [*message["headers"], *_HEADER_LINES]}
             await send(message)
 
         response = self._intercept(scope)
@@ -176,7 +177,8 @@ def _host_of(origin: str) -> str | None:
 
 def _without_port(host: str) -> str:
     if host.startswith("["):  # IPv6
-        return host[1:].partition("]")[0]
+        name, end, port = host[1:].partition("]")
+        return name if end and (not port or port.startswith(":")) else ""
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 

@@ -115,7 +115,7 @@ class StoreVersion:
     def predict(self, image: FramedImage, top: int) -> Prediction:
         """The most probable classes, best first, and whether the image is of any of them."""
         is_known = None
-        with self.predict_lock:
+        with self.predict_lock, torch.inference_mode():
             if self.predictor.can_reject:
                 rows, known = self.predictor.recognise([image])
                 is_known = bool(known[0])
