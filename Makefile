@@ -28,11 +28,11 @@ MINUTES ?= 10
 attack: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/attacks.py --scale 0.05 --minutes $(MINUTES) --seed $$(date +%s)
 
-# Known advisories for what requirements.lock pins; needs a registry that answers about them.
+# Known advisories for what requirements.lock pins; fails where the registry does not answer.
 audit:
 	$(PYTHON) -m venv build/audit
 	build/audit/bin/pip install -q pip-audit
-	build/audit/bin/pip-audit --disable-pip --require-hashes -r requirements.lock
+	build/audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
