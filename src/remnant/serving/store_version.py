@@ -151,7 +151,7 @@ def read_version(path: Path) -> StoreVersion:
     stamp = stamp_of(path)
     predictor = Predictor(read_store(path))
     # Convolutions of a single image are a fifth faster so.
-    predictor.state.method.to(memory_format=torch.channels_last)
+    predictor.state.method.to(memory_format=torch.channels_last)  # pyright: ignore
     size = predictor.state.config.image_size
     image = FramedImage("a black image", np.zeros((size, size, 3), np.uint8))
     predictor.probabilities([image])
