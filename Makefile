@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 RUN_STAMP := .venv/.ready-to-run
 
-.PHONY: demo test test-slow test-elsewhere attack check format bench chromium clean
+.PHONY: demo test test-slow test-elsewhere attack audit check format bench chromium clean
 
 # Without the tools of developers, which take longer to install than the demo to run.
 demo: $(RUN_STAMP)
@@ -26,7 +26,13 @@ test-elsewhere: $(STAMP)
 # Crashes, failing disks, kills, damaged and hostile files, with new seeds for MINUTES minutes.
 MINUTES ?= 10
 attack: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/attacks.py --scale 0.1 --minutes $(MINUTES) --seed $$(date +%s)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/attacks.py --scale 0.05 --minutes $(MINUTES) --seed $$(date +%s)
+
+# Known advisories for what requirements.lock pins; fails where the registry does not answer.
+audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/pip install -q pip-audit
+	build/audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -51,9 +57,16 @@ $(RUN_STAMP): pyproject.toml constraints.txt
 	$(BIN)/pip install -q -c constraints.txt -e .
 	@touch $@
 
-$(STAMP): pyproject.toml constraints.txt
+# LOCKED=1, as CI does: the very packages of requirements.lock.
+$(STAMP): pyproject.toml constraints.txt requirements.lock
 	$(PYTHON) -m venv .venv
+ifdef LOCKED
+	$(BIN)/pip install -q -c constraints.txt torch
+	$(BIN)/pip install -q --require-hashes --no-deps -r requirements.lock
+	$(BIN)/pip install -q --no-deps -e .
+else
 	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+endif
 	@touch $@
 
 clean:

@@ -248,6 +248,51 @@ def test_a_claim_on_a_file_that_was_replaced_is_none(
         pytest.fail("two could be inside")
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_written_to_with_a_warning(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    number: int,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, "no")
+
+    path = tmp_path / "lock"
+    path.touch()
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with only_writer(path):
+        pass
+    assert "has no locks: make sure that no other process writes there" in caplog.text
+
+
+def test_a_lock_that_fails_for_another_reason_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    path = tmp_path / "lock"
+    path.touch()
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(OSError, match="Input/output"), only_writer(path):
+        pytest.fail("nobody is kept out")
+
+
+@pytest.mark.parametrize("has_proc", [True, False])
+def test_a_new_file_has_the_mode_that_the_process_allows_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_proc: bool
+) -> None:
+    if not has_proc:
+        monkeypatch.setattr(files, "_STATUS", str(tmp_path / "nowhere"))
+    before = os.umask(0o077)
+    try:
+        write_bytes(tmp_path / "note", b"new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "note").stat().st_mode) == 0o600
+
+
 # --------------------------------------------------------------------------------------- archives
 
 

@@ -62,6 +62,7 @@ def test_the_wheel_is_small_and_holds_the_package_alone(built: Path) -> None:
     assert {name.split("/")[0].split("-")[0] for name in names} == {"remnant"}
     assert "remnant/py.typed" in names
     assert any(name.endswith(".html.j2") for name in names)  # the pages' templates
+    assert any(name.endswith(".dist-info/sboms/sbom.cdx.json") for name in names)
 
 
 @pytest.mark.slow

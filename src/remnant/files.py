@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import stat
 import tempfile
@@ -16,12 +17,13 @@ from remnant.errors import InputError
 
 PARTIAL = ".remnant.tmp"  # ends the name of a file that is being written: nobody else's does
 
-_UMASK = os.umask(0)  # can only be read by setting it
-os.umask(_UMASK)
-
-# What file systems answer that have no modes (FAT, some network ones), or cannot sync a folder.
+# What file systems answer that have no modes (FAT, some network ones), cannot sync a folder, or
+# have no locks.
 _NO_MODES = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+_STATUS = "/proc/self/status"  # of Linux
+log = logging.getLogger(__name__)
 
 
 class UnsyncedError(OSError):
@@ -84,7 +86,18 @@ def _mode_of(path: Path) -> int:
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:
-        return 0o666 & ~_UMASK
+        return 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    """What the process takes from the mode of new files."""
+    try:
+        with open(_STATUS) as status:
+            return next(int(line.split()[1], 8) for line in status if line.startswith("Umask:"))
+    except (OSError, StopIteration):  # elsewhere it can only be read by setting it
+        found = os.umask(0o077)
+        os.umask(found)
+        return found
 
 
 @contextmanager
@@ -218,7 +231,8 @@ def only_writer(path: Path) -> Iterator[None]:
     """Within the block, no other process can enter one for the same existing file.
 
     The system ends the claim with the process, however that stops. The file may be removed inside
-    the block: whoever has opened it before is turned away as well.
+    the block: whoever has opened it before is turned away as well. Where the file system has no
+    locks, a warning says that nobody is kept out.
 
     Raises:
         InputError: Another process is inside.
@@ -231,6 +245,14 @@ def only_writer(path: Path) -> Iterator[None]:
             is_free = os.path.samestat(os.fstat(file.fileno()), path.stat())
         except (BlockingIOError, FileNotFoundError):
             is_free = False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            is_free = True
+            log.warning(
+                "the file system of %s has no locks: make sure that no other process writes there.",
+                path.parent,
+            )
         if not is_free:
             raise InputError(
                 f"{path.parent} is being written by another process. Wait for it to end, or stop "

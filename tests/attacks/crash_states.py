@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import random
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from remnant.config import RunConfig
+from remnant.data import DataConfig
+from remnant.data.stream import StreamConfig
 from remnant.errors import InputError
 from remnant.learner import Learner, forget_in_store, learn_into_store
 from remnant.learner.store import undo_in_store
+from remnant.memory import MemoryConfig
+from remnant.runs.experiment import resume, run
+from remnant.runs.run_folder import CONFIG, REPORT, is_finished
 from remnant.training.checkpoints import Checkpoints, Point, phase_end
+from remnant.training.processes import TrainingConfig
+from remnant.views.augment import AugmentConfig
 from tests.attacks.recorded_disk import RecordedDisk
 from tests.attacks.tally import Tally
+from tests.support.pixel_method import PixelsConfig, schedule
 from tests.support.small_learner import TINY, stripes
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from kills import differences
 
 STORE = "stripes.remnant"
 
@@ -123,6 +137,53 @@ def _explain_loss(
     return None
 
 
+# -------------------------------------------------------------------------------------- run folders
+
+
+def small_run() -> RunConfig:
+    return RunConfig(
+        data=DataConfig(dataset="digits", images_per_class=8, image_size=8),
+        stream=StreamConfig(num_classes=4, num_tasks=2),
+        augment=AugmentConfig(train="flip"),
+        memory=MemoryConfig(budget="3images/class"),
+        method=PixelsConfig(first=schedule(3, 4)),
+        training=TrainingConfig(
+            accelerator="cpu", threads=1, checkpoint_every_steps=5, log_every_steps=1
+        ),
+    )
+
+
+def cut_power_and_resume(folder: Path, seed: int, count: int, without: str = "") -> Tally:
+    """States of a whole run folder: each is resumed, and comes to what the run came to."""
+    chance, tally = random.Random(seed), Tally()
+    folder.mkdir()
+    disk, config = RecordedDisk(folder), small_run()
+    with disk.recording(without=without):
+        run(config, folder / "run")
+    states = list(disk.states(chance, 1))
+    for moment, files in chance.sample(states, min(count, len(states))):
+        place = folder.with_name(f"{folder.name}-cut")
+        for path, content in files.items():
+            copy = place / path.relative_to(folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+        tally.add(_explain_end(config, folder / "run", place / "run", moment))
+        shutil.rmtree(place, ignore_errors=True)
+    return tally
+
+
+def _explain_end(config: RunConfig, expected: Path, found: Path, moment: int) -> str | None:
+    try:
+        if not (found / CONFIG).exists():
+            run(config, found)
+        elif not (is_finished(found) and (found / REPORT).exists()):
+            resume(found)
+        problems = differences(expected, found)
+    except (InputError, OSError, ValueError) as error:
+        problems = [f"{type(error).__name__}: {error}"]
+    return f"a run cut at {moment}: {'; '.join(problems)}" if problems else None
+
+
 def attack(folder: Path, seed: int, count: int) -> Tally:
     """About `count` states, of all commands and of a run."""
     (folder / "made").mkdir(parents=True)
@@ -131,6 +192,7 @@ def attack(folder: Path, seed: int, count: int) -> Tally:
     for name in COMMANDS:
         tally.join(cut_power(name, store, folder / name, seed, most))
     tally.join(cut_power_of_a_run(folder / "run", seed, most))
+    tally.join(cut_power_and_resume(folder / "resumed", seed, count // 50))
     return tally
 
 

@@ -27,6 +27,10 @@ _KINDS = (
 )  # fmt: skip
 
 
+def archive_spec(name: str, num_bytes: int) -> ArchiveSpec:
+    return ArchiveSpec(f"http://x/{name}", "", num_bytes, FOLDER, MEMBERS, 100_000)
+
+
 def hostile_tar(chance: random.Random) -> bytes:
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode=chance.choice(["w", "w:gz"])) as archive:
@@ -63,7 +67,7 @@ def attack(folder: Path, seed: int, count: int) -> Tally:
         if chance.random() < 0.3:
             content = mutate_bytes(content, chance)
         name = "a.tar.gz" if is_tar else "a.zip"
-        spec = ArchiveSpec(f"http://x/{name}", "", len(content), FOLDER, MEMBERS, 100_000)
+        spec = archive_spec(name, len(content))
         place = folder / str(number)
         place.mkdir()
         (place / name).write_bytes(content)

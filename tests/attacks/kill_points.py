@@ -1,4 +1,4 @@
-"""D: SIGKILL at the n-th operation of an update or of a run, and the same command again.
+"""D: SIGKILL at the n-th operation of an update of a store, and the same command again.
 
     python -m tests.attacks.kill_points FOLDER SEED COUNT
 
@@ -100,7 +100,6 @@ def kill_once(store: Path, folder: Path, moment: int, before: str, after: str) -
 
 
 def attack(folder: Path, seed: int, count: int) -> Tally:
-
     importlib.import_module("lightning_fabric")  # here, and not in every fork
     add_pixels()
     (folder / "made").mkdir(parents=True)
@@ -126,10 +125,13 @@ def attack(folder: Path, seed: int, count: int) -> Tally:
 
 
 def attack_from_outside(folder: Path, seed: int, count: int) -> Tally:
-    """The attack in a process of its own: one in which torch has run must not fork."""
-    command = [sys.executable, "-m", "tests.attacks.kill_points", str(folder), str(seed)]
+    return in_own_process("tests.attacks.kill_points", folder, seed, count)
+
+
+def in_own_process(module: str, folder: Path, seed: int, count: int) -> Tally:
+    """The attack of a module in a process of its own: one in which torch has run must not fork."""
     ended = subprocess.run(
-        [*command, str(count)],
+        [sys.executable, "-m", module, str(folder), str(seed), str(count)],
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[2],
@@ -142,7 +144,8 @@ def attack_from_outside(folder: Path, seed: int, count: int) -> Tally:
     return Tally(int(tried), problems)
 
 
-def main() -> None:
+def print_tally(attack: Callable[[Path, int, int], Tally]) -> None:
+    """What `in_own_process` reads."""
     tally = attack(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
     print(tally.tried)
     for problem in tally.problems:
@@ -150,4 +153,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    print_tally(attack)

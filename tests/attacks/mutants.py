@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ _VALUES: tuple[Any, ...] = (
     {"a": 1},
     ["a", "a"], [[]], "raw", "pixels", [10**9] * 3,
 )  # fmt: skip
+OLD_STORES = Path(__file__).parents[1] / "learner" / "old_stores"
+SECONDS, MEGABYTES = 2.0, 64.0  # that a mutant may take, beside the bytes of its file
 _TESTS = stripes("a", "c", per_class=2, seed=5)[0]
 # A hostile store may ask for a long lesson, which is within its rights; nobody waits for it here.
 _LONG = ("epochs", "batch_size", "checkpoint_every_steps", "views_per_image")
@@ -120,7 +123,9 @@ def use(store: Path) -> None:
     list(store_lines(facts))
     if state.history and "forgotten_classes" not in state.history[-1]:
         newest_update(facts)
-    found = Learner.load(store).set_params(accelerator="cpu", threads=1).predict_proba(_TESTS)
+    size = state.config.image_size
+    tests = np.resize(_TESTS, (len(_TESTS), size, size, 3)) if size < 100 else _TESTS
+    found = Learner.load(store).set_params(accelerator="cpu", threads=1).predict_proba(tests)
     assert np.isfinite(found).all(), "it answers with numbers that are not finite"
     verify_store(store)
 
@@ -132,29 +137,53 @@ def change(store: Path) -> None:
     read_store(store)
 
 
+def make_stores(folder: Path) -> list[Path]:
+    """A store that is taught here, and those of older versions."""
+    kept = sorted(OLD_STORES.glob("*.remnant"))
+    assert kept, "the stores of older versions are gone"
+    copies = [Path(shutil.copy(path, folder / f"old-{path.name}")) for path in kept]
+    return [make_store(folder), *copies]
+
+
 def attack(folder: Path, seed: int, count: int, changes: Callable[[Path], None] = change) -> Tally:
     """Half of `count` with the old checksum, half with a right one."""
     folder.mkdir(parents=True)
-    store, chance, tally = make_store(folder), random.Random(seed), Tally()
-    content, digest = store.read_bytes(), Learner.load(store).digest()
+    stores, chance, tally = make_stores(folder), random.Random(seed), Tally()
+    known = {store: (store.read_bytes(), Learner.load(store).digest()) for store in stores}
+    for store in stores:  # what is imported and built once costs no mutant anything
+        use(store)
     mutant = folder / "mutant.remnant"
     for number in range(count // 2):
+        content, digest = known[chance.choice(stores)]
         mutant.write_bytes(mutate_bytes(content, chance))
-        with tally.trying(f"raw mutant {number} of seed {seed}"):
+        megabytes = len(content) / 1e6 + MEGABYTES
+        with tally.trying(
+            f"raw mutant {number} of seed {seed}", seconds=SECONDS, megabytes=megabytes
+        ):
             assert Learner.load(mutant).digest() == digest, "another store was accepted"
     for number in range(count - count // 2):
-        arrays, metadata = read_archive(store, KIND, VERSION)
-        is_of_arrays = chance.random() < 0.5
-        where = mutate_arrays(arrays, chance) if is_of_arrays else mutate_header(metadata, chance)
-        try:
-            write_archive(mutant, KIND, VERSION, arrays, metadata)
-        except (ValueError, TypeError, OverflowError):
-            continue  # no file can hold it
-        with tally.trying(f"mutant {number} of seed {seed}, {where}"):
+        while (where := _write_mutant(mutant, chance.choice(stores), chance)) is None:
+            pass
+        what = f"mutant {number} of seed {seed}, {where}"
+        megabytes = mutant.stat().st_size / 1e6 + MEGABYTES
+        with tally.trying(what, seconds=SECONDS, megabytes=megabytes):
             use(mutant)
-            if chance.random() < 0.2:
+        if number % 20 == 0:  # training takes as long as it takes
+            with tally.trying(f"{what}, taught"):
                 changes(mutant)
     return tally
+
+
+def _write_mutant(mutant: Path, store: Path, chance: random.Random) -> str | None:
+    """Where it differs from the store; None: no file can hold it."""
+    arrays, metadata = read_archive(store, KIND, VERSION)
+    is_of_arrays = chance.random() < 0.5
+    where = mutate_arrays(arrays, chance) if is_of_arrays else mutate_header(metadata, chance)
+    try:
+        write_archive(mutant, KIND, VERSION, arrays, metadata)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return f"{store.name}, {where}"
 
 
 def refuses(path: Path) -> str | None:

@@ -123,6 +123,9 @@ class RecordedDisk:
         self._name(lambda names: _drop(names, Path(path)), Path(path))
 
     def _bytes(self, path: Path) -> None:
+        if path not in self._live:  # opened without our knowing, at the latest now
+            inode = self._number(path)
+            self._name(lambda names: names.update({path: inode}), path)
         self.changes.append(Change("bytes", inode=self._number(path), content=path.read_bytes()))
 
     def _name(self, apply: Callable[[Names], None], *paths: Path) -> None:
@@ -172,9 +175,11 @@ class RecordedDisk:
             elif change.kind == "sync file":
                 contents[change.inode] = written.pop(change.inode)
         for inode, content in written.items():
-            if content != contents.get(inode):
+            certain = contents.get(inode, b"")
+            if content != certain:
                 kept = chance.choice([0, len(content) // 2, len(content) - 1, len(content)])
-                contents[inode] = content[:kept]
+                least = len(certain) if content.startswith(certain) else 0  # more was appended
+                contents[inode] = content[: max(least, kept)]
         return {path: contents.get(inode, b"") for path, inode in names.items()}
 
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from remnant.errors import InputError
 from remnant.methods import METHODS
 from tests.attacks import (
     crash_states,
     exported_models,
     failing_calls,
     forgetting,
+    fuzz_targets,
     hostile_archives,
     hostile_files,
+    hostile_requests,
     kill_points,
     mutants,
+    run_kills,
     same_seeds,
 )
-from tests.attacks.tally import Tally
+from tests.attacks.tally import Cost, Tally
 from tests.support.small_learner import TaughtPixels
 from tests.support.worlds import SEED_OFFSET
 
@@ -37,7 +42,9 @@ LARGE: list[tuple[Attack, int]] = [
     (crash_states.attack, 5000),
     (failing_calls.attack, 400),
     (mutants.attack, 2000),
-    (hostile_files.attack, 2000),
+    (hostile_files.attack, 1000),
+    (hostile_requests.attack, 200),
+    (run_kills.attack_from_outside, 40),
     (exported_models.attack, 200),
     (hostile_archives.attack, 1000),
     (forgetting.attack, 100),
@@ -70,6 +77,12 @@ def test_many_tries_break_nothing(attack: Attack, count: int, tmp_path: Path) ->
     assert attack(tmp_path / "attacked", SEED_OFFSET + 1, count).problems == []
 
 
+def test_a_few_hostile_requests_harm_nobody(tmp_path: Path) -> None:
+    tally = hostile_requests.attack(tmp_path / "asked", SEED_OFFSET, 40, with_bombs=False)
+    assert tally.problems == []
+    assert tally.tried == 48  # with the slow ones
+
+
 def test_writers_that_leave_out_a_sync_are_noticed(tmp_path: Path) -> None:
     tally = crash_states.controls(tmp_path / "controls", SEED_OFFSET)
     assert tally.problems == []
@@ -88,3 +101,54 @@ def test_a_kill_at_any_operation_costs_no_bit(tmp_path: Path) -> None:
     tally = kill_points.attack_from_outside(tmp_path / "killed", SEED_OFFSET, 1000)
     assert tally.problems == []
     assert tally.tried > 10
+
+
+@pytest.mark.numeric
+def test_a_few_kills_of_runs_cost_no_bit(tmp_path: Path) -> None:
+    tally = run_kills.attack_from_outside(tmp_path / "killed", SEED_OFFSET, 2)
+    assert tally.problems == []
+    assert tally.tried >= 2
+
+
+# ------------------------------------------------------------------------------------ the attackers
+
+
+def test_a_wrong_answer_is_noticed(tmp_path: Path) -> None:
+    tally = Tally()
+    with tally.trying("too slow", seconds=-1.0):
+        pass
+    with tally.trying("too large", megabytes=-1.0):
+        pass
+    with tally.trying("a bug"):
+        raise KeyError("x")
+    with tally.trying("a sentence"):
+        raise InputError("it must be so; it is not.")
+    assert [problem.partition(":")[0] for problem in tally.problems] == [
+        "too slow",
+        "too large",
+        "a bug",
+    ]
+    assert tally.tried == 4
+
+
+def test_memory_that_is_taken_and_given_back_is_measured() -> None:
+    cost = Cost()
+    taken = bytearray(64 << 20)
+    taken[:: 1 << 12] = b"x" * len(taken[:: 1 << 12])
+    del taken
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("only Linux tells the peak of a process")
+    assert cost.megabytes > 32
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:PIL")
+@pytest.mark.parametrize("name", fuzz_targets.NAMES)
+def test_inputs_that_fuzzing_found_do_no_harm(name: str) -> None:
+    """With a few mutants of inputs that are right."""
+    target, chance = fuzz_targets.target_of(name), random.Random(SEED_OFFSET)
+    right = list(fuzz_targets.seeds(name))
+    kept = [path.read_bytes() for path in sorted((fuzz_targets.CORPUS / name).glob("*"))]
+    for content in (*right, *kept):
+        target(content)
+    for _ in range(10):
+        target(fuzz_targets.mutate(name, chance.choice(right), chance))

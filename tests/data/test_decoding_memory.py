@@ -6,11 +6,12 @@ import io
 import struct
 import threading
 import zlib
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from remnant.data.decode import decode_stream
+from remnant.data.decode import decode_file, decode_stream
 from remnant.data.decoding_memory import MemoryGate, decoding_bytes
 from remnant.errors import InputError
 
@@ -24,11 +25,11 @@ def stored(mode: str, file_format: str, **options: object) -> io.BytesIO:
     return stream
 
 
-def tall_png(height: int) -> io.BytesIO:
-    """A header that claims one column of so many pixels."""
+def png_that_claims(width: int, height: int, colour: int = 2) -> io.BytesIO:
+    """A header without pixels; colour 2 is RGB, 6 is RGBA."""
     content = io.BytesIO(b"\x89PNG\r\n\x1a\n")
     content.seek(0, io.SEEK_END)
-    header = struct.pack(">IIBBBBB", 1, height, 8, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
     for kind, body in ((b"IHDR", header), (b"IDAT", zlib.compress(b"\0")), (b"IEND", b"")):
         content.write(struct.pack(">I", len(body)) + kind + body)
         content.write(struct.pack(">I", zlib.crc32(kind + body)))
@@ -39,7 +40,7 @@ def tall_png(height: int) -> io.BytesIO:
 def test_a_picture_of_one_column_is_refused_before_decoding() -> None:
     """Pillow spends 20 bytes on every row: 80 million rows would take 1.6 GB."""
     with pytest.raises(InputError, match="sides of at most 65,535 pixels; it is 1 x 80,000,000"):
-        decode_stream(tall_png(80_000_000), 8, "tall.png")
+        decode_stream(png_that_claims(1, 80_000_000), 8, "tall.png")
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,13 @@ def test_what_takes_too_much_memory_is_refused() -> None:
     decode_stream(stored("RGB", "PNG"), 8, "opaque.png", most_bytes=limit)
     with pytest.raises(InputError, match=r"clear\.png must take at most .* of memory while"):
         decode_stream(stored("RGBA", "PNG"), 8, "clear.png", most_bytes=limit)
+
+
+def test_a_file_that_takes_too_much_memory_is_refused_before_decoding(tmp_path: Path) -> None:
+    path = tmp_path / "clear.png"
+    path.write_bytes(png_that_claims(6000, 6000, colour=6).getvalue())  # 8 bytes for each pixel
+    with pytest.raises(InputError, match=r"clear\.png must take at most 256 MiB .* takes 274 MiB"):
+        decode_file(path, 8)
 
 
 def test_threads_together_hold_no_more_than_the_limit() -> None:

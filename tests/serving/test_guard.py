@@ -37,6 +37,8 @@ PICTURE = {"files": {"image": ("x.png", png(stripes("a")[0][0]))}}
         ("localhost.evil.example", False, False),
         ("127.0.0.1.evil.example:8765", False, False),
         ("2130706433", False, False),
+        ("[::1", False, False),
+        ("[::1]x", False, False),
         ("", False, False),
     ],
 )
@@ -170,6 +172,31 @@ def test_a_server_that_others_can_reach_gets_a_random_token() -> None:
         server._check_token(first.token or "")
         assert first.url.startswith(f"http://127.0.0.1:{first.port}/?token={first.token}")
         assert server._describe(listener, "0.0.0.0", TOKEN).token == TOKEN
+
+
+# ------------------------------------------------------------------------------------------ proxies
+
+
+def test_behind_a_proxy_its_name_is_accepted_with_the_token(session: StoreSession) -> None:
+    name = "store.example.org"
+    rules = Rules(token=TOKEN, proxied_as=name)
+    assert rules.accepts_host(name)
+    assert not rules.accepts_host(f"x.{name}")
+    assert not Rules().accepts_host(name)
+    client = Client(build_app(session, rules))
+    headers = {"Host": name, "Origin": f"https://{name}", "Authorization": f"Bearer {TOKEN}"}
+    assert client("POST", "/api/undo", headers=headers).status_code == 409  # nothing to undo
+    foreign = headers | {"Origin": "https://example.org"}
+    assert client("POST", "/api/undo", headers=foreign).status_code == 403
+    cookie = client("GET", f"/?token={TOKEN}", headers={"Host": name}).headers["set-cookie"]
+    assert "Secure" in cookie
+
+
+def test_a_server_behind_a_proxy_needs_a_token() -> None:
+    with server._listen("127.0.0.1", 0) as listener:
+        address = server._describe(listener, "127.0.0.1", None, "store.example.org")
+    assert address.url == f"https://store.example.org/?token={address.token}"
+    server._check_token(address.token or "")
 
 
 # -------------------------------------------------------------------------------------------- sizes

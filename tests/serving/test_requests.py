@@ -319,6 +319,15 @@ def test_too_many_bytes_or_images_are_refused(
     assert "at most 2 images; got 3" in sentence(client.teach("e", pictures("e")), 413)
 
 
+def test_a_full_temporary_folder_is_told(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("starlette.datastructures.UploadFile.write", fail)
+    answer = client("POST", "/api/predict", **upload(pictures("a")[0]))
+    assert sentence(answer, 507) == "the upload could not be held (No space left on device)."
+
+
 def test_an_uploaded_image_is_decoded_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, plain = [], Image.open
     monkeypatch.setattr(Image, "open", lambda *a, **k: opened.append(1) or plain(*a, **k))

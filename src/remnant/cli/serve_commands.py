@@ -21,6 +21,8 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8765,
     token: Annotated[str | None, Parameter(env_var="REMNANT_TOKEN")] = None,
+    proxied_as: str | None = None,
+    audit: Path | None = None,
     open_: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
     """Serve a store as a web page and a JSON API: predict, teach, and browse its exemplars.
@@ -36,6 +38,11 @@ def serve(
         Port to listen on; 0 picks a free one.
     token
         Token that clients must send: 16 or more letters, digits, - or _.
+    proxied_as
+        Name of a reverse proxy with TLS in front, such as store.example.org; a token is required
+        then too.
+    audit
+        File to which a line of JSON is added for every attempt to change the store.
     open_
         Open the page in a browser on this machine.
     """
@@ -53,4 +60,12 @@ def serve(
 
             webbrowser.open(address.url)
 
-    serving.serve(store, host=host, port=port, token=token, on_ready=announce)
+    serving.serve(
+        store,
+        host=host,
+        port=port,
+        token=token,
+        proxied_as=proxied_as,
+        audit=audit,
+        on_ready=announce,
+    )

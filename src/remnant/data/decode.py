@@ -18,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image
 
-from remnant.data.decoding_memory import decoding_bytes, memory_for
+from remnant.data.decoding_memory import DECODING_BYTES, decoding_bytes, memory_for
 from remnant.errors import InputError
 from remnant.images import crop_box
 
@@ -51,17 +51,18 @@ def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> n
     With `draw`, four numbers in [0, 1), a random resized crop; without, the framing for tests.
 
     Raises:
-        InputError: The file cannot be read, is no whole image, or has too many pixels.
+        InputError: The file cannot be read, is no whole image, has too many pixels, or takes too
+            much memory to decode.
     """
     if path.exists() and not path.is_file():  # a pipe would wait for somebody to write
         raise InputError(f"{path} must be a file; it is not. Remove it.")
     with _explaining(str(path)), Image.open(path, formats=FORMATS) as picture:
         _check_pixels(picture, str(path))
-        return _frame(picture, size, draw)
+        return _frame(picture, size, draw, str(path), DECODING_BYTES)
 
 
 def decode_stream(
-    file: BinaryIO, size: int, name: str, *, most_bytes: int | None = None
+    file: BinaryIO, size: int, name: str, *, most_bytes: int = DECODING_BYTES
 ) -> np.ndarray:
     """What `decode_file` makes of a file with this content; errors call it `name`.
 
@@ -141,7 +142,8 @@ def _frame(
     if most_bytes is not None and needed > most_bytes:
         raise InputError(
             f"{name} must take at most {most_bytes >> 20} MiB of memory while it is decoded; a "
-            f"{picture.format} of {full_pixels:,} pixels takes {needed >> 20} MiB. Make it smaller."
+            f"{picture.format} of {full_pixels:,} pixels takes {needed >> 20} MiB. Make it "
+            "smaller, or remove it."
         )
     with memory_for(picture, full_pixels):
         return _cut_out(picture, frame or _plan_frame(picture, size, draw), size, draw)

@@ -74,10 +74,13 @@ class Predictor:
 
     def scores(self, given: RawInputs) -> Tensor:
         """The method's scores, calibrated, float32 [N, K], of which a softmax is finite."""
+        return self._scored(given)[0]
+
+    def _scored(self, given: RawInputs) -> tuple[Tensor, np.ndarray]:
+        """Calibrated scores and probabilities, both float32 [N, K]."""
         scores = self._reader.apply(self.state.method.predict, self._images(given))
         scores = scores / self.state.temperature
-        _finite(scores.softmax(dim=1).numpy())
-        return scores
+        return scores, _finite(scores.softmax(dim=1).numpy())
 
     def recognise(self, images: Any) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities float32 [N, K], and bool [N]: whether an image is of one of the classes.
@@ -102,7 +105,7 @@ class Predictor:
         found = self._reader.apply(both, self._images(gather(images))).numpy()
         return _finite(found[:, :-1]), found[:, -1] > 0
 
-    @property
+    @cached_property
     def can_reject(self) -> bool:
         """Whether the method can tell what it was never taught."""
         is_able = isinstance(self.state.method, Recognises)
@@ -129,7 +132,7 @@ class Predictor:
 
     def probabilities(self, images: Any) -> np.ndarray:
         """float32 [N, K]: the softmax of the scores; images as in `Learner.partial_fit`."""
-        return self.scores(gather(images)).softmax(dim=1).numpy()
+        return self._scored(gather(images))[1]
 
     def features(self, images: Any) -> np.ndarray:
         """float32 [N, D]; images as in `Learner.partial_fit`."""

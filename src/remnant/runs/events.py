@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from remnant.files import sync_folder
+
 if TYPE_CHECKING:
     from remnant.phases import StepReport
 
@@ -54,6 +56,8 @@ class EventLog:
         self._counters = counters
         self._every_steps = every_steps
         path = folder / EVENTS
+        self._is_named = path.exists()  # for good, also after a power cut
+        self._folder = folder
         self._file = path.open("r+b" if path.exists() else "w+b")
         # A log that lost its end (or was deleted) goes on from its last whole line.
         kept = self._file.read(counters.events_bytes)
@@ -91,6 +95,9 @@ class EventLog:
     def sync(self) -> None:
         """Bring the lines to disk, where a checkpoint is about to count on them."""
         os.fsync(self._file.fileno())
+        if not self._is_named:
+            sync_folder(self._folder)
+            self._is_named = True
 
     def close(self) -> None:
         self._file.close()

@@ -80,6 +80,8 @@ async def _validation_error(_: Request, error: Exception) -> Response:
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, OSError):  # large uploads pass through the temporary folder
+        return error_response(507, f"the upload could not be held ({error.__cause__.strerror}).")
     sentence = _SENTENCES.get(error.status_code, str(error.detail))
     return error_response(error.status_code, sentence, error.headers)
 

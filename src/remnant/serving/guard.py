@@ -46,6 +46,8 @@ HEADERS = {
     "Cache-Control": "no-store",  # pictures of a removed class must not stay in a browser
 }
 
+_HEADER_LINES = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -54,13 +56,14 @@ class Rules:
     host: str = "127.0.0.1"  # to listen on, as the user wrote it
     is_loopback: bool = True
     token: str | None = None  # None: no token is required
+    proxied_as: str | None = None  # the name of a proxy with TLS in front
     cookie: str = "remnant"  # must differ by port: browsers share cookies among ports
     request_bytes: int = 1 << 30
 
     def accepts_host(self, host: str) -> bool:
         """Whether a Host header names this server; an IP address cannot be a rebound DNS name."""
         name = _without_port(host).lower().rstrip(".")
-        if name in ("localhost", self.host.lower()):
+        if name in ("localhost", self.host.lower(), (self.proxied_as or "localhost").lower()):
             return True
         try:
             address = ipaddress.ip_address(name)
@@ -100,8 +103,7 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                extra = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *extra]}
+                message = {**message, "headers": [*message["headers"], *_HEADER_LINES]}
             await send(message)
 
         response = self._intercept(scope)
@@ -137,7 +139,12 @@ class Guard:
             return None
         response = RedirectResponse("/", status_code=303)
         response.set_cookie(
-            self._rules.cookie, self._rules.token, path="/", httponly=True, samesite="strict"
+            self._rules.cookie,
+            self._rules.token,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=self._rules.proxied_as is not None,
         )
         return response
 
@@ -170,7 +177,8 @@ def _host_of(origin: str) -> str | None:
 
 def _without_port(host: str) -> str:
     if host.startswith("["):  # IPv6
-        return host[1:].partition("]")[0]
+        name, end, port = host[1:].partition("]")
+        return name if end and (not port or port.startswith(":")) else ""
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 

@@ -17,8 +17,13 @@ from remnant.serving.uploads import name_each, receive, receive_all
 _PAGE_SIZE = 24  # exemplars per request, unless the client asks for another number
 
 
-def current_session(request: Request) -> StoreSession:
+# Not plain functions: those would each wait for a thread.
+async def current_session(request: Request) -> StoreSession:
     return request.app.state.session
+
+
+async def client_address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 def _errors(**meanings: str) -> dict[int | str, dict[str, Any]]:
@@ -31,6 +36,7 @@ def _errors(**meanings: str) -> dict[int | str, dict[str, Any]]:
 
 
 Session = Annotated[StoreSession, Depends(current_session)]
+Client = Annotated[str, Depends(client_address)]
 ClassName = Annotated[str, Path(description="Name of a class, as listed by /api/classes.")]
 Rank = Annotated[int, Path(description="Rank of the exemplar in its class; 0 is the best.")]
 Kind = Annotated[
@@ -131,6 +137,7 @@ def get_plan(
 )
 def teach(
     session: Session,
+    client: Client,
     name: Names,
     images: Images,
     guard: Annotated[
@@ -151,13 +158,13 @@ def teach(
     session.jobs.check_free()  # before the images are decoded
     names = name_each(name, len(images))
     received = receive_all(images, session.version().image_size)
-    return session.teach(names, received, guard).status()
+    return session.teach(names, received, guard, client).status()
 
 
 @router.post("/undo", responses=_errors(_409="A job is running, or there is nothing to undo."))
-def undo(session: Session) -> schemas.UndoneUpdate:
+def undo(session: Session, client: Client) -> schemas.UndoneUpdate:
     """Undo the last update of the store, once."""
-    return schemas.UndoneUpdate(message=session.undo())
+    return schemas.UndoneUpdate(message=session.undo(client))
 
 
 @router.get("/jobs/{id}", responses=_errors(_404=_NO_JOB, _422=_INVALID))
@@ -225,9 +232,9 @@ def get_picture(session: Session, name: ClassName, rank: Rank, kind: Kind) -> Re
         _404=_NO_CLASS, _409="A job is running, or the class cannot be removed.", _422=_INVALID
     ),
 )
-def forget(session: Session, name: ClassName) -> schemas.RemovedClass:
+def forget(session: Session, client: Client, name: ClassName) -> schemas.RemovedClass:
     """Remove a class: its exemplars, its row of the classifier and its name."""
-    return schemas.RemovedClass(message=session.forget(name))
+    return schemas.RemovedClass(message=session.forget(name, client))
 
 
 def _job(session: StoreSession, number: int) -> Job:

@@ -33,13 +33,17 @@ class Address:
     port: int
     is_loopback: bool
     token: str | None
+    proxied_as: str | None = None
 
     @property
     def url(self) -> str:
-        """The address of the page on this machine, with the token if there is one."""
+        """The address of the page, with the token if there is one."""
+        query = f"?token={self.token}" if self.token else ""
+        if self.proxied_as is not None:
+            return f"https://{self.proxied_as}/{query}"
         name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         host = f"[{name}]" if ":" in name else name
-        return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        return f"http://{host}:{self.port}/{query}"
 
 
 def serve(
@@ -48,6 +52,8 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8765,
     token: str | None = None,
+    proxied_as: str | None = None,
+    audit: Path | None = None,
     on_ready: Callable[[Address], None],
 ) -> None:
     """Serve a store until SIGINT or SIGTERM.
@@ -58,6 +64,9 @@ def serve(
             one is generated if none is given.
         port: 0 picks a free port.
         token: 16 or more letters, digits, `-` and `_`.
+        proxied_as: The name under which a reverse proxy with TLS is reached; a token is required
+            then too.
+        audit: A file to which a line is added for every attempt to change the store.
         on_ready: Called with the address as soon as it accepts connections.
 
     Raises:
@@ -67,10 +76,10 @@ def serve(
         _check_token(token)
     # Unreadable forms are reported to the client; they need no line in the log.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
-    session = StoreSession(path)
+    session = StoreSession(path, audit)
     try:
         with _listen(host, port) as listener:
-            address = _describe(listener, host, token)
+            address = _describe(listener, host, token, proxied_as)
             server = uvicorn.Server(_configure(session, address))
             on_ready(address)
             with suppress(KeyboardInterrupt):  # raised by uvicorn after a clean shutdown
@@ -85,6 +94,7 @@ def _configure(session: StoreSession, address: Address) -> uvicorn.Config:
         is_loopback=address.is_loopback,
         token=address.token,
         cookie=f"remnant-{address.port}",
+        proxied_as=address.proxied_as,
         request_bytes=LIMITS.request_bytes + _FORM_BYTES,
     )
     return uvicorn.Config(
@@ -93,6 +103,9 @@ def _configure(session: StoreSession, address: Address) -> uvicorn.Config:
         log_level="warning",
         access_log=False,  # URLs may contain the token
         server_header=False,
+        # The proxy's word on who asks is taken from this machine alone.
+        proxy_headers=address.proxied_as is not None,
+        forwarded_allow_ips="127.0.0.1,::1",
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
 
@@ -126,12 +139,14 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _describe(listener: socket.socket, host: str, token: str | None) -> Address:
+def _describe(
+    listener: socket.socket, host: str, token: str | None, proxied_as: str | None = None
+) -> Address:
     bound, port = listener.getsockname()[:2]
     is_loopback = ipaddress.ip_address(bound).is_loopback
-    if token is None and not is_loopback:
+    if token is None and (proxied_as is not None or not is_loopback):
         token = secrets.token_urlsafe(24)
-    return Address(host, port, is_loopback, token)
+    return Address(host, port, is_loopback, token, proxied_as)
 
 
 def _check_token(token: str) -> None:

@@ -14,6 +14,7 @@ from remnant.learner import forget_in_store, learn_into_store, undo_in_store
 from remnant.learner.inputs import FramedImage
 from remnant.learner.previous_store import previous_of
 from remnant.learner.work_folder import explain_failure
+from remnant.serving.audit import AuditLog
 from remnant.serving.jobs import ConflictError, Job, Jobs, Observer
 from remnant.serving.schemas import ClassInfo, StoreInfo
 from remnant.serving.store_version import StoreVersion, read_version, stamp_of
@@ -27,12 +28,17 @@ class UnreadableError(InputError):
 class StoreSession:
     """One store file, read again when another process has replaced it.
 
+    Args:
+        path: The store file.
+        audit: A file to which a line is added for every attempt to change the store.
+
     Raises:
         InputError: The store is missing, damaged, or of a newer version.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, audit: Path | None = None) -> None:
         self.path = path.resolve()
+        self._audit = AuditLog(audit)
         self.jobs = Jobs()
         self._write_lock = threading.Lock()
         self._version = read_version(self.path)
@@ -90,13 +96,16 @@ class StoreSession:
 
     # -------------------------------------------------------------------------------- changing
 
-    def teach(self, names: list[str], images: list[FramedImage], guard: float | None) -> Job:
+    def teach(
+        self, names: list[str], images: list[FramedImage], guard: float | None, client: str = ""
+    ) -> Job:
         """Start a job; until it is done, predictions come from the store as it was before.
 
         Args:
             names: The class of each image.
             images: Of the store's size.
             guard: Refuse if an old class would lose more points of accuracy than this.
+            client: Who asks for it, for the audit log.
 
         Raises:
             ConflictError: Another job is running.
@@ -105,8 +114,13 @@ class StoreSession:
         version = self.version()
         labels = version.as_labels(names)
 
+        taught = list(dict.fromkeys(names))
+
         def learn(observer: Observer) -> dict[str, Any]:
-            with self._without_path():
+            noting = self._audit.noting(
+                client, "teach", self._digest, classes=taught, images=len(images)
+            )
+            with noting, self._without_path():
                 state = learn_into_store(
                     self.path,
                     images,
@@ -122,26 +136,33 @@ class StoreSession:
         with self._write_lock:
             # Not the length of the history: one entry of a run stands for all of its tasks.
             num_updates = len(version.state.task_sizes)
-            return self.jobs.start(list(dict.fromkeys(names)), len(images), num_updates, learn)
+            return self.jobs.start(taught, len(images), num_updates, learn)
 
-    def forget(self, name: str) -> str:
+    def forget(self, name: str, client: str = "") -> str:
         """Remove a class from the store and return a sentence for the user.
+
+        Args:
+            name: Of the class.
+            client: Who asks for it, for the audit log.
 
         Raises:
             NotFoundError: There is no such class.
             ConflictError: A job is running, or the class cannot be removed.
         """
         label = self.version().find(name)
-        with self._changing():
+        with self._changing(client, "forget", classes=[name]):
             return forget_in_store(self.path, label)
 
-    def undo(self) -> str:
+    def undo(self, client: str = "") -> str:
         """Take the last update back and return a sentence for the user.
+
+        Args:
+            client: Who asks for it, for the audit log.
 
         Raises:
             ConflictError: A job is running, or there is nothing to undo.
         """
-        with self._changing():
+        with self._changing(client, "undo"):
             state = undo_in_store(self.path)
         return (
             f"{self.name} is as it was before its last update: {len(state.classes):,} classes, "
@@ -154,13 +175,13 @@ class StoreSession:
     # --------------------------------------------------------------------------------- private
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
+    def _changing(self, client: str, action: str, **facts: Any) -> Iterator[None]:
         """While no job runs; reads the store again afterwards.
 
         Raises:
             ConflictError: A job is running, or the store could not be changed.
         """
-        with self._write_lock:
+        with self._write_lock, self._audit.noting(client, action, self._digest, **facts):
             self.jobs.check_free()
             try:
                 with self._without_path():
@@ -170,6 +191,9 @@ class StoreSession:
             except OSError as error:
                 raise ConflictError(explain_failure(error)) from None
             self._version = read_version(self.path)
+
+    def _digest(self) -> str:
+        return self._version.state.digest()
 
     @contextmanager
     def _without_path(self) -> Iterator[None]:

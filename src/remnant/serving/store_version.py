@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import torch
 from PIL import Image
 
 from remnant.errors import InputError
@@ -114,7 +115,7 @@ class StoreVersion:
     def predict(self, image: FramedImage, top: int) -> Prediction:
         """The most probable classes, best first, and whether the image is of any of them."""
         is_known = None
-        with self.predict_lock:
+        with self.predict_lock, torch.inference_mode():
             if self.predictor.can_reject:
                 rows, known = self.predictor.recognise([image])
                 is_known = bool(known[0])
@@ -149,6 +150,8 @@ def read_version(path: Path) -> StoreVersion:
     """
     stamp = stamp_of(path)
     predictor = Predictor(read_store(path))
+    # Convolutions of a single image are a fifth faster so.
+    predictor.state.method.to(memory_format=torch.channels_last)  # pyright: ignore
     size = predictor.state.config.image_size
     image = FramedImage("a black image", np.zeros((size, size, 3), np.uint8))
     predictor.probabilities([image])

@@ -44,7 +44,7 @@ def receive(upload: UploadFile, size: int) -> FramedImage:
             "file."
         )
     upload.file.close()  # its copy on disk is not needed any more
-    pixels = decode_stream(io.BytesIO(content), size, name, most_bytes=LIMITS.decoding_bytes)
+    pixels = decode_stream(io.BytesIO(content), size, name)
     return FramedImage(name, pixels)
 
 
