@@ -16,6 +16,7 @@ _RATES = ("quality", "target_bytes", "target_psnr")
 class RateConfig(CodecConfig):
     """Exactly one of three is in force; a quality unless a target is set."""
 
+    # Of the coder, as in JPEG; filled in with the default unless a target is set.
     quality: int | None = Field(default=None, ge=MIN_QUALITY, le=MAX_QUALITY)
     # The best quality whose payload is no longer than this; the lowest where none is.
     target_bytes: int | None = Field(default=None, ge=1)

@@ -37,7 +37,7 @@ class WebpConfig(RateConfig):
     """Whole images as WebP without its container, lossy or lossless."""
 
     name: Literal["webp"] = "webp"
-    lossless: bool = False
+    lossless: bool = False  # True: every pixel comes back, and quality has no effect
 
     @classmethod
     def takes_rate(cls, values: dict[str, Any]) -> bool:
