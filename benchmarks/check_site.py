@@ -83,7 +83,9 @@ def _broken(site: Path) -> Iterator[str]:
                 if link in page.loads and parts.scheme != "data":
                     yield f"{name} loads {link}: without a network it is missing."
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path.resolve()
+            place = unquote(parts.path)
+            base = site if place.startswith("/") else path.parent  # 404.html is found anywhere
+            target = (base / place.lstrip("/")).resolve() if place else path.resolve()
             if not target.is_relative_to(site.resolve()):
                 yield f"{name} leads out of the site, to {link}."
             elif not target.exists():
