@@ -26,7 +26,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from remnant.learner import Learner
-from remnant.learner.store import work_folder
+from remnant.learner.work_folder import work_folder
 from remnant.training.checkpoints import Checkpoints
 
 FOLDERS = {"first": range(5), "second": range(5, 10)}

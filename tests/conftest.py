@@ -40,11 +40,14 @@ hypothesis.settings.load_profile("remnant")
 
 # Files of tests that train or compare floats, which every processor rounds in its own way.
 _NUMERIC = (
-    *("conformance", "golden", "methods", "models", "views", "test_losses.py", "test_metrics.py"),
-    *("learner/test_learner.py", "learner/test_onnx_export.py", "learner/test_old_stores.py"),
-    *("memory/test_selection.py", "memory/test_transform.py", "runs/test_old_run.py"),
-    *("training/test_devices.py", "training/test_optimizers.py", "training/test_task_loop.py"),
-    *("training/test_trainer.py", "testing", "test_plugin.py"),
+    *("conformance", "encoders", "golden", "methods", "models", "testing", "views"),
+    *("test_losses.py", "test_metrics.py", "test_plugin.py", "probe/test_cues.py"),
+    *("learner/test_learner.py", "learner/test_old_stores.py", "learner/test_onnx_export.py"),
+    *("learner/test_pretrained.py", "learner/test_scikit_learn.py", "learner/test_upkeep.py"),
+    *("memory/test_compiled_loop.py", "memory/test_selection.py", "memory/test_transform.py"),
+    *("runs/test_old_run.py", "serving/test_frozen_store.py", "serving/test_teaching.py"),
+    *("training/test_batches.py", "training/test_devices.py", "training/test_optimizers.py"),
+    *("training/test_task_loop.py", "training/test_trainer.py"),
 )
 
 

@@ -175,8 +175,8 @@ def test_a_run_of_two_resumes_exactly_after_either_is_killed(tmp_path: Path, vic
         errors = finish(process)
     if victim == "second":
         assert process.returncode == 2, errors
-        told = f"remnant: another process of this run has ended; remnant resume {broken} goes on."
-        assert told in errors
+        assert "another process of this run has ended. Continue the run with" in errors
+        assert f"remnant resume {broken}." in errors
     assert "Traceback" not in errors
     resumed = start(["resume", str(broken)])
     errors = finish(resumed)

@@ -10,11 +10,11 @@ from typing import Any, Self, TypeVar
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from remnant._version import __version__
-from remnant.data import DataConfig
-from remnant.data.stream import StreamConfig
+from remnant.data import DATASETS, DataConfig, describe_dataset
+from remnant.data.stream import StreamConfig, resolve_tasks
 from remnant.errors import InputError, nearest
 from remnant.files import read_json_object
-from remnant.memory import MemoryConfig
+from remnant.memory import MemoryConfig, parse_budget, settle_quality
 from remnant.methods import METHODS, MethodConfig
 from remnant.settings import Settings, explain_unknown, setting_paths
 from remnant.training.processes import TrainingConfig
@@ -108,6 +108,22 @@ def _check_switch(key: str, value: bool, before: Any) -> None:
     """pydantic would take true for 1."""
     if not isinstance(before, bool):
         raise InputError(f"{key} must be a number; got {json.dumps(value)}.")
+
+
+def settle(config: RunConfig) -> RunConfig:
+    """The config as its run writes it down: a quality of "auto" as the number that it stands for.
+
+    Files are looked at only where the classes of a folder share one budget.
+    """
+    if config.memory is None or getattr(config.memory.codec, "quality", None) != "auto":
+        return config
+    known = DATASETS[config.data.dataset].facts
+    size = config.data.image_size or known.image_size
+    shape, num_classes = (size, size, known.channels), 1
+    if not parse_budget(config.memory.budget, size**2 * known.channels).per_class:
+        tasks = resolve_tasks(config.stream, describe_dataset(config.data))
+        num_classes = sum(map(len, tasks))
+    return config.model_copy(update={"memory": settle_quality(config.memory, shape, num_classes)})
 
 
 def load_config(path: Path) -> RunConfig:

@@ -8,7 +8,7 @@ Axes: B images of a batch, C channels, H height, W width, GH x GW patches of an 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
@@ -100,6 +100,19 @@ class Batch:
     def corrected(self, scores: Tensor) -> Tensor:
         """Scores [B, K] as cross-entropy is to see them; see `Schedule.corrects_prior`."""
         return scores if self.log_prior is None else scores + self.log_prior[: scores.shape[1]]
+
+    def take(self, rows: Tensor) -> Batch:
+        """The rows int64 [b], with their draws."""
+        return replace(
+            self,
+            views=self.views[rows],
+            labels=self.labels[rows],
+            is_replay=self.is_replay[rows],
+            is_known=None if self.is_known is None else self.is_known[rows],
+            ids=self.ids[rows.cpu()],
+            draw=lambda name, *shape: self.draw(name, *shape)[rows],
+            twin_views=None if self.twin_views is None else self.twin_views[rows],
+        )
 
     @property
     def progress(self) -> float:
@@ -217,10 +230,15 @@ class StepReport:
     is_epoch_end: bool
     flops: int = 0  # forward and backward, in all processes
     new_images: int = 0  # of the images, those of the task's classes that a network saw
+    accuracy: float | None = None  # percent of images held back, where somebody has measured it
 
     @property
     def loss(self) -> float:
         return sum(self.terms.values())
+
+
+class PhaseDoneError(Exception):
+    """Raised by a watcher: there is nothing more to learn, so that the phase ends here."""
 
 
 class Watcher(Protocol):

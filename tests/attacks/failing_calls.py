@@ -19,7 +19,7 @@ from unittest import mock
 
 from remnant.errors import InputError
 from remnant.learner import Learner
-from remnant.learner.store import UnsyncedStoreError
+from remnant.learner.work_folder import UnsyncedStoreError
 from tests.attacks.crash_states import COMMANDS, make_store
 from tests.attacks.tally import Tally
 

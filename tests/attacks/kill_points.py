@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from remnant.learner import Learner, learn_into_store
-from remnant.learner.store import work_folder
+from remnant.learner.work_folder import work_folder
 from tests.attacks.failing_calls import FailingCalls
 from tests.attacks.tally import Tally
 from tests.support.small_learner import TINY, add_pixels, stripes

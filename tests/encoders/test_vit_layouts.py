@@ -12,12 +12,16 @@ import torch
 from torch import Tensor
 
 from remnant.encoders import FrozenEncoder, describe_encoder, read_weights
+from remnant.encoders.vit_layouts import read_layout, shape_of
 from remnant.errors import InputError
+from remnant.models.pretrained_vit import PretrainedViT
 
 WIDTH, DEPTH, HEADS, SIDE, GRID = 32, 2, 4, 8, 4
 
 
-def make_weights(has_scale: bool = False, num_registers: int = 0) -> dict[str, Tensor]:
+def make_weights(
+    has_scale: bool = False, num_registers: int = 0, has_class_position: bool = True
+) -> dict[str, Tensor]:
     """By neutral names, drawn at random."""
     rng = torch.Generator().manual_seed(3)
 
@@ -43,6 +47,7 @@ def make_weights(has_scale: bool = False, num_registers: int = 0) -> dict[str, T
             weights[f"{index}.{name}.bias"] = draw(shape[0])
         if has_scale:
             weights[f"{index}.scale1"], weights[f"{index}.scale2"] = draw(WIDTH), draw(WIDTH)
+    weights["positions"][0, 0] *= has_class_position
     return weights
 
 
@@ -158,6 +163,12 @@ CASES = {
         {"model_args": {"num_heads": HEADS}},
         1e-6,
     ),
+    "timm-reg4": (  # vit_small_patch14_reg4_dinov2: the class token has no position
+        lambda weights: as_timm(weights) | {"pos_embed": weights["positions"][:, 1:].contiguous()},
+        {"has_scale": True, "num_registers": 4, "has_class_position": False},
+        {"model_args": {"num_heads": HEADS}},
+        1e-6,
+    ),
     "hf-vit": (
         lambda weights: as_hugging_face(weights, "vit"),
         {},
@@ -193,6 +204,7 @@ def test_a_large_position_table_is_made_smaller(tmp_path: Path) -> None:
     weights = make_weights() | {"positions": torch.ones(1, 1 + 40**2, WIDTH)}
     path = tmp_path / "model.safetensors"
     safetensors.torch.save_file(as_timm(weights), path)
+    write_heads(tmp_path)
     config = describe_encoder(str(path))
     assert (config.image_size, config.vit.grid) == (224, 28)
     positions = read_weights(config)["positions"]
@@ -203,10 +215,68 @@ def test_a_large_position_table_is_made_smaller(tmp_path: Path) -> None:
 def test_colours_come_from_the_config_beside_the_file(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     safetensors.torch.save_file(as_timm(make_weights()), path)
+    write_heads(tmp_path)
     assert describe_encoder(str(path)).mean == (0.485, 0.456, 0.406)
-    facts = {"pretrained_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}}
+    facts = {
+        "num_attention_heads": HEADS,
+        "pretrained_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
+    }
     (tmp_path / "config.json").write_text(json.dumps(facts))
     assert describe_encoder(str(path)).std == (0.5, 0.5, 0.5)
+
+
+def write_heads(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"num_attention_heads": HEADS}))
+
+
+def test_heads_that_nobody_tells_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(as_timm(make_weights()), path)
+    with pytest.raises(InputError, match="width 32, and its number of attention heads is not kno"):
+        describe_encoder(str(path))
+
+
+# Names of timm that users are pointed to: depth, width, heads, mlp, patch, image side, registers,
+# layer scale; and their shapes as timm builds them.
+PUBLIC = {
+    "vit_tiny_patch16_224.augreg_in21k": (12, 192, 3, 768, 16, 224, 0, False),
+    "vit_small_patch16_224.augreg_in1k": (12, 384, 6, 1536, 16, 224, 0, False),
+    "vit_base_patch16_224.mae": (12, 768, 12, 3072, 16, 224, 0, False),
+    "vit_small_patch14_dinov2.lvd142m": (12, 384, 6, 1536, 14, 518, 0, True),
+    "vit_small_patch14_reg4_dinov2.lvd142m": (12, 384, 6, 1536, 14, 518, 4, True),
+    "test_vit.r160_in1k": (6, 64, 2, 192, 16, 160, 0, False),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_of_timm_gives_its_shape(name: str) -> None:
+    depth, width, heads, mlp, patch, side, registers, has_scale = PUBLIC[name]
+    num_positions = (side // patch) ** 2 + (registers == 0)
+    tensors = {
+        "cls_token": (1, 1, width), "pos_embed": (1, num_positions, width),
+        "patch_embed.proj.weight": (width, 3, patch, patch), "patch_embed.proj.bias": (width,),
+        "norm.weight": (width,), "norm.bias": (width,),
+    }  # fmt: skip
+    tensors |= {"reg_token": (1, registers, width)} if registers else {}
+    for place in (f"blocks.{index}" for index in range(depth)):
+        for part, shape in {
+            "norm1": (width,), "norm2": (width,), "attn.qkv": (3 * width, width),
+            "attn.proj": (width, width), "mlp.fc1": (mlp, width), "mlp.fc2": (width, mlp),
+        }.items():  # fmt: skip
+            tensors |= {f"{place}.{part}.weight": shape, f"{place}.{part}.bias": shape[:1]}
+        if has_scale:
+            tensors |= {f"{place}.ls1.gamma": (width,), f"{place}.ls2.gamma": (width,)}
+    found = read_layout({key: torch.empty(shape) for key, shape in tensors.items()}, name)
+    shape = shape_of(found, {"architecture": name.partition(".")[0]}, name)
+    assert (shape.depth, shape.width, shape.mlp_width) == (depth, width, mlp)
+    assert (shape.width // shape.head_width, shape.num_registers) == (heads, registers)
+    assert (shape.grid, shape.patch_size) == (side // patch, patch)
+    assert shape.has_layer_scale == has_scale
+    with torch.device("meta"):
+        network = PretrainedViT(shape)
+    assert {key: value.shape for key, value in network.state_dict().items()} == {
+        key: value.shape for key, value in found.items()
+    }
 
 
 def test_what_is_no_transformer_is_told(tmp_path: Path) -> None:
@@ -227,6 +297,7 @@ def test_what_is_no_transformer_is_told(tmp_path: Path) -> None:
 def test_a_file_that_changed_is_told(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     safetensors.torch.save_file(as_timm(make_weights()), path)
+    write_heads(tmp_path)
     config = describe_encoder(str(path))
     safetensors.torch.save_file(as_timm(make_weights(num_registers=1)), path)
     with pytest.raises(InputError, match="has changed since the encoder was chosen"):

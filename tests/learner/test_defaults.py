@@ -12,14 +12,13 @@ from remnant.learner.defaults import (
     choose_batch_size,
     choose_config,
     choose_epochs,
-    choose_image_size,
-    choose_patch_size,
     choose_training,
     describe,
     schedule_update,
 )
 from remnant.learner.encoder_choice import choose_encoder
 from remnant.learner.learner_state import LearnerParameters
+from remnant.learner.network_sizes import choose_image_size, choose_patch_size
 from remnant.methods import METHODS, build_method
 from remnant.methods.er import ERConfig
 from remnant.phases import OptimizerConfig, Schedule

@@ -16,14 +16,9 @@ from remnant.data.file_images import FileImages
 from remnant.data.fingerprints import fingerprint
 from remnant.errors import InputError
 from remnant.images import ArrayImages
-from remnant.learner import inputs
-from remnant.learner.inputs import (
-    gather,
-    gather_labelled,
-    measure_colours,
-    read,
-    shorter_side,
-)
+from remnant.learner import decoded_inputs
+from remnant.learner.decoded_inputs import measure_colours, read, shorter_side
+from remnant.learner.inputs import gather, gather_labelled
 
 
 def picture(seed: int = 0, height: int = 12, width: int = 12) -> np.ndarray:
@@ -129,7 +124,7 @@ def test_data_too_large_for_memory_stay_in_their_files(
         (tmp_path / "cat").mkdir(exist_ok=True)
         Image.fromarray(image).save(tmp_path / "cat" / f"{index}.png")
     assert isinstance(read(gather(tmp_path), 12), ArrayImages)
-    monkeypatch.setattr(inputs, "MAX_IN_MEMORY_BYTES", 1000)
+    monkeypatch.setattr(decoded_inputs, "MAX_IN_MEMORY_BYTES", 1000)
     found = read(gather(tmp_path), 12)
     assert isinstance(found, FileImages)
     assert (found.read(torch.arange(3)).numpy() == BATCH).all()

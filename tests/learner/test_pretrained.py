@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from remnant import Learner
 from remnant.errors import InputError
@@ -95,6 +98,24 @@ def test_a_store_needs_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     image = photos(1, 1, seed=2)
     assert np.array_equal(again.predict_proba(image), learner.predict_proba(image))
     assert again.digest() == learner.digest()
+
+
+def test_a_prediction_imports_neither_scikit_learn_nor_what_trains(tmp_path: Path) -> None:
+    """Each of these takes a second or more before the first answer."""
+    taught([A, B]).save(tmp_path / "x.remnant")
+    Image.fromarray(photos(0, 1)[0]).save(tmp_path / "x.png")
+    program = (
+        "import sys; from remnant.cli import main\n"
+        "sys.argv[1:] = ['predict', 'x.remnant', 'x.png']\n"
+        "try: main()\n"
+        "finally: print(*sorted({'sklearn', 'scipy', 'lightning_fabric', 'torch._dynamo', 'onnx'}"
+        " & set(sys.modules)), file=sys.stderr)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.startswith("x.png: a ")
+    assert found.stderr.split() == []
 
 
 def test_an_exported_model_has_the_encoder_inside(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
 from remnant.files import UnsyncedError
-from remnant.learner import Learner, learn_into_store
+from remnant.learner import Learner, learn_into_store, work_folder
 from remnant.learner import store as store_module
 from remnant.learner.receipts import compare, read_receipt
 from remnant.learner.store import KIND, VERSION, read_store
@@ -41,7 +41,7 @@ def test_a_sound_store_is_told_in_one_line(command: Command, store: Path) -> Non
     outcome = command("verify", store)
     assert outcome.code == 0, outcome.err
     (line,) = outcome.out.splitlines()
-    assert line.startswith(f"{store}: checksum right, 386 finite numbers for 2 classes; ")
+    assert line.startswith(f"{store}: checksum correct, 386 finite numbers for 2 classes; ")
     assert "12 exemplars decode, 2,304 of 2,304 bytes are used" in line
     assert Learner.load(store).digest()[:12] in line
 
@@ -183,7 +183,7 @@ def test_a_work_folder_that_stays_is_a_note(
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "_remove_at_once", fail)
+        patch.setattr(work_folder, "_remove_at_once", fail)
         assert command("forget", store, "a", "--yes").code == 0
     assert "could not be removed (Input/output error); the next update" in caplog.text
     assert read_store(store).classes == ("c",)

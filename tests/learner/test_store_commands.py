@@ -17,7 +17,8 @@ from PIL import Image
 
 from remnant.archives import read_archive, write_archive
 from remnant.learner import Learner, forget_in_store, update
-from remnant.learner.store import KIND, VERSION, only_updater
+from remnant.learner.store import KIND, VERSION
+from remnant.learner.work_folder import only_updater
 from remnant.methods import METHODS
 from remnant.phases import StepReport
 from tests.learner.test_inputs import bomb, truncated

@@ -18,7 +18,8 @@ from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
 from remnant.learner import Learner, forget_in_store, learn_into_store
 from remnant.learner import store as store_module
-from remnant.learner.store import KIND, VERSION, only_updater, work_folder
+from remnant.learner.store import KIND, VERSION
+from remnant.learner.work_folder import only_updater, work_folder
 from remnant.phases import StepReport
 from tests.support.small_learner import TINY, Counter, stripes, tiny_learner
 
@@ -233,7 +234,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (revised(with_a_huge_mean), "mean of images must be between"),
     (revised(with_no_deviation), "deviation of images must be from"),
     (revised(with_a_negative_task), "must be at least 0"),
-    (revised(with_an_odd_history), "says of its update 1 what no update does"),
+    (revised(with_an_odd_history), "has an invalid entry for update 1"),
     (drop_a_setting, r"from_the_future is not a setting.*written by remnant 0\.9\.0"),
 ]
 

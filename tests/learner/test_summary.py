@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from remnant.learner import Learner, summary
-from remnant.learner.store import work_folder
+from remnant.learner.work_folder import work_folder
 from remnant.reports import store_page
 from tests.support.small_learner import stripes, tiny_learner
 

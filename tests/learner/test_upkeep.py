@@ -48,7 +48,7 @@ def test_broken_images_are_left_out_and_named(command: Command, store: Path) -> 
     Path("more/e/phone.heic").write_bytes(b"another format")
     outcome = command("learn", store, "more")
     assert outcome.code == 0
-    assert "1 image is left out, because it cannot be read: more/e/broken.jpg." in outcome.err
+    assert "1 unreadable image is left out: more/e/broken.jpg." in outcome.err
     assert "1 file is skipped" in outcome.err
     assert "e/phone.heic" in outcome.err
     assert Learner.load(store).history_[-1]["images"] == 6
@@ -139,7 +139,7 @@ def test_forgetting_leaves_nothing_to_undo(command: Command, store: Path) -> Non
 def test_a_folder_is_scored(command: Command, store: Path) -> None:
     outcome = command("score", store, "test")
     assert outcome.code == 0
-    assert "of 12 images are right" in outcome.out
+    assert "of 12 images are correct" in outcome.out
     facts = json.loads(command("score", store, "test", "--json").out)
     confusion = np.array(facts["confusion"])
     assert confusion.sum(axis=1).tolist() == [6, 6]
@@ -158,7 +158,7 @@ def test_an_unknown_class_is_not_scored(command: Command, store: Path) -> None:
 
 def test_stores_are_compared(command: Command, store: Path) -> None:
     shutil.copy(store, "old.remnant")
-    assert "Both hold the same." in command("diff", "old.remnant", store).out
+    assert "The stores are the same." in command("diff", "old.remnant", store).out
     command("learn", store, "more")
     outcome = command("diff", "old.remnant", store)
     assert "not known" in outcome.out
@@ -206,7 +206,7 @@ def test_a_store_is_rebuilt_from_its_exemplars(command: Command, store: Path) ->
     learner = Learner.load(store)
     assert (learner.image_size_, learner.classes_.tolist()) == (16, ["a", "c"])
     assert len(learner.history_) == 1
-    assert "say what is to change" in command("rebuild", store).sentence
+    assert "nothing would change" in command("rebuild", store).sentence
     command("undo", store)
     assert Learner.load(store).image_size_ == 8
 
@@ -214,7 +214,7 @@ def test_a_store_is_rebuilt_from_its_exemplars(command: Command, store: Path) ->
 def test_only_a_method_that_holds_images_out_can_reject(command: Command, store: Path) -> None:
     image = next(Path("test/a").iterdir())
     told = command("predict", store, image, "--reject").sentence
-    assert "pixels cannot tell what it was never taught; ranpac can" in told
+    assert "pixels cannot reject images of unknown classes; ranpac can" in told
 
 
 # -------------------------------------------------------------------------------------------- time
@@ -269,7 +269,7 @@ def test_a_card_tells_what_a_store_is(command: Command, store: Path) -> None:
     command("learn", store, "again", "--test", "again", "--card")
     text = Path("x.card.md").read_text()
     assert "1 class forgotten" in text
-    assert "% of 6 test images are right." in text
+    assert "% of 6 test images are correct." in text
 
 
 def test_the_page_shows_confusion_and_mistakes(command: Command, store: Path) -> None:
@@ -277,7 +277,7 @@ def test_the_page_shows_confusion_and_mistakes(command: Command, store: Path) ->
     outcome = command("inspect", store, "--html", "x.html", "--test", "wrong")
     assert outcome.code == 0
     page = Path("x.html").read_text()
-    assert "a taken for c" in page
+    assert "a predicted as c" in page
     assert page.count("data:image") >= 6 + 6
     told = command("inspect", store, "--test", "wrong").sentence
     assert "--test is for the page" in told

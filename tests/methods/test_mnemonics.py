@@ -14,6 +14,7 @@ from tests.support.small_residual import (
     in_second_task,
     learn_task,
     make_residual,
+    move_from_teacher,
     slow_cross_entropy,
     slow_distillation,
     softmax,
@@ -81,6 +82,7 @@ def test_the_gradient_through_a_virtual_step_is_that_of_differences() -> None:
 def test_the_model_loss_is_cross_entropy_and_a_quarter_of_distillation() -> None:
     """[mnemonics] released: T^2 / 4 times KL(teacher || network), T = 2, so weight 1."""
     method = in_second_task(make_trainer(), "mnemonics", **SIGNED)
+    move_from_teacher(method)
     batch = make_batch(labels=LABELS)
     scores = method.predict(batch.views).detach()
     old, terms = method.teacher(batch.views), method.loss(batch)
@@ -92,7 +94,8 @@ def test_the_model_loss_is_cross_entropy_and_a_quarter_of_distillation() -> None
         chances = torch.tensor(softmax(row, 2.0), dtype=torch.float64)
         entropy -= float((chances * chances.log()).sum()) / len(old)
     divergence = slow_distillation(scores, old, 2.0) - entropy
-    assert terms["distill"].item() == pytest.approx(0.25 * 4 * divergence, rel=1e-3, abs=1e-6)
+    assert divergence > 1e-4  # far above what is rounded
+    assert terms["distill"].item() == pytest.approx(0.25 * 4 * divergence, rel=1e-2)
 
 
 def opened(adjusting: bool) -> tuple[Any, Any]:

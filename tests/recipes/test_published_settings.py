@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from remnant.config import RunConfig
-from remnant.phases import Schedule
+from remnant.phases import OptimizerConfig, Schedule
 from remnant.recipes import RECIPES, load_recipe
 
 AT_224_PX = "backbone: name=resnet18 stem=large"
@@ -129,12 +129,12 @@ SETTINGS: dict[str, list[str]] = {
     # Released: https://github.com/xialeiliu/GFR-IL
     "cifar100-gfr-10": [
         "first: 201 epochs of 128, adam 0.001, decay 0.0002, x0.1 at 200",
-        *("generation: 501 epochs of 128, adam 0.0001, decay 0, x0.3 at 200 400",),
+        *("generation: 501 epochs of 128, adam 0.0001 betas 0.5 0.999, decay 0, x0.3 at 200 400",),
         "order: seed-1993",
     ],
     "imagenet-subset-gfr-10": [
         *(AT_224_PX, "first: 101 epochs of 128, adam 0.001, decay 0.0002, x0.1 at 100"),
-        "generation: 201 epochs of 128, adam 0.0001, decay 0, x0.3 at 200",
+        "generation: 201 epochs of 128, adam 0.0001 betas 0.5 0.999, decay 0, x0.3 at 200",
     ],
     # Released: https://github.com/yaoyao-liu/class-incremental-learning, but for the pixels
     "cifar100-mnemonics-10": [
@@ -320,11 +320,30 @@ def spelled(config: RunConfig) -> Iterator[str]:
 
 
 def spell_schedule(schedule: Schedule) -> str:
-    optimizer = schedule.optimizer
-    moment = "" if optimizer.momentum == 0.9 else f" momentum {optimizer.momentum:g}"
-    of_weights = "" if optimizer.decay_norms_and_biases else " of weights"
     parts = [
         f"{schedule.epochs} epochs of {schedule.batch_size}",
+        spell_optimizer(schedule.optimizer),
+    ]
+    if schedule.views_per_image != 1:
+        parts.append(f"{schedule.views_per_image} views")
+    extra = (schedule.sampling, schedule.steps_from, schedule.corrects_prior)
+    if schedule.sampling == "share":
+        first, last = (Fraction(share).limit_denominator(9) for share in schedule.new_share)
+        assert first == last, "no published share moves"
+        parts.append(f"{first} new")
+        assert extra == ("share", "new", False), "an epoch is as long as the new data"
+    else:
+        assert extra == ("union", "all", False), "no published schedule has these"
+    return ", ".join(parts)
+
+
+def spell_optimizer(optimizer: OptimizerConfig) -> str:
+    assert not optimizer.nesterov, "no published optimiser looks ahead"
+    moment = "" if optimizer.momentum == 0.9 else f" momentum {optimizer.momentum:g}"
+    if optimizer.betas != (0.9, 0.999):
+        moment += " betas " + " ".join(f"{beta:g}" for beta in optimizer.betas)
+    of_weights = "" if optimizer.decay_norms_and_biases else " of weights"
+    parts = [
         f"{optimizer.name} {optimizer.lr:g}{moment}",
         f"decay {optimizer.weight_decay:g}{of_weights}",
     ]
@@ -338,14 +357,6 @@ def spell_schedule(schedule: Schedule) -> str:
         parts.append(f"warm-up {optimizer.warmup_epochs:g} from {optimizer.warmup_lr:g}")
     if optimizer.clip_value is not None:
         parts.append(f"clamp {optimizer.clip_value:g}")
-    if schedule.views_per_image != 1:
-        parts.append(f"{schedule.views_per_image} views")
-    extra = (schedule.sampling, schedule.steps_from, optimizer.clip_norm)
-    if schedule.sampling == "share":
-        first, last = (Fraction(share).limit_denominator(9) for share in schedule.new_share)
-        assert first == last, "no published share moves"
-        parts.append(f"{first} new")
-        assert extra == ("share", "new", None), "an epoch is as long as the new data"
-    else:
-        assert extra == ("union", "all", None), "no published schedule has these"
+    if optimizer.clip_norm is not None:
+        parts.append(f"length {optimizer.clip_norm:g}")
     return ", ".join(parts)

@@ -51,8 +51,8 @@ def test_a_folder_of_classes_is_taught_checked_and_undone(open_page: Any, tmp_pa
     page.set_input_files("#check-folder", str(folder))
     page.locator("#check-mistakes li").first.wait_for()
     assert page.locator("#check-mistakes img").count() >= 4
-    assert "taken for" in page.locator("#check-mistakes li").first.inner_text()
-    assert "of 6 images right" in page.locator("#check-status").inner_text()
+    assert "predicted as" in page.locator("#check-mistakes li").first.inner_text()
+    assert "of 6 images correct" in page.locator("#check-status").inner_text()
     view.assert_tidy()
     page.get_by_role("button", name="Undo the last update").click()
     page.get_by_role("button", name="Undo it").click()
@@ -155,4 +155,4 @@ def test_loose_files_are_checked_as_the_chosen_class(open_page: Any, tmp_path: P
     page.get_by_text("Choose the class of these images").wait_for()
     page.get_by_label("The class of a file is").select_option("zero")
     page.set_input_files("#check-files", write_digits(tmp_path, 0, 3, first=50))
-    page.get_by_text("of 3 images right").wait_for()
+    page.get_by_text("of 3 images correct").wait_for()

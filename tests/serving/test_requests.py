@@ -17,7 +17,8 @@ from PIL import Image
 
 from remnant.learner import Exemplars, Learner, learn_into_store
 from remnant.learner import store as store_module
-from remnant.learner.store import only_updater, write_store
+from remnant.learner.store import write_store
+from remnant.learner.work_folder import only_updater
 from remnant.phases import StepReport
 from remnant.serving import StoreSession, build_app, uploads
 from remnant.serving.guard import Rules

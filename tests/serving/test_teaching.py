@@ -105,7 +105,7 @@ def test_scores_are_the_learner_s(client: Client, store: Path) -> None:
         {"name": "c", "images": 3, "accuracy": pytest.approx(100 * 2 / 3)},
     ]
     mistakes = {one["index"]: one for one in answer["mistakes"]}
-    assert {index: (one["name"], one["taken_for"]) for index, one in mistakes.items()} == {
+    assert {index: (one["name"], one["predicted"]) for index, one in mistakes.items()} == {
         1: ("c", "a"),
         5: ("a", "c"),
     }

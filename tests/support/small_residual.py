@@ -13,7 +13,7 @@ from remnant.memory import Memory, MemoryConfig
 from remnant.methods import METHODS, Method, MethodContext
 from remnant.training.trainer import Trainer
 from tests.support.small_bimae import SHAPE, Log, make_task
-from tests.support.worlds import SEED_OFFSET
+from tests.support.worlds import SEED_OFFSET, seeded
 
 SCHEDULE = {"epochs": 1, "batch_size": 4, "optimizer": {"name": "sgd", "lr": 0.05}}
 
@@ -48,6 +48,13 @@ def in_second_task(trainer: Trainer, name: str, **options: Any) -> Any:
     learn_task(method, 0, trainer)
     method.eval().begin_task(make_task(1), trainer.reader)
     return method
+
+
+def move_from_teacher(method: Any) -> None:
+    """Change the network, so that what is 0 where student and teacher are equal is not."""
+    with torch.no_grad():
+        weight = method.backbone.conv.weight
+        weight += 0.5 * torch.randn(weight.shape, generator=seeded(6))
 
 
 def softmax(scores: Sequence[float], temperature: float = 1.0) -> list[float]:

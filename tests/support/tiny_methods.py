@@ -156,6 +156,9 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     "icarl": lambda: _trial("icarl", backbone=SIGNED, first=schedule(6, **SGD | {"lr": 0.2})),
     "joint": lambda: _trial("joint", task_sizes=(4,), first=schedule(12, **SGD)),
     "lwf": lambda: _trial("lwf", softmax_over="seen", warmup=schedule(2, name="sgd", lr=0.05)),
+    "tuned": lambda: _trial(
+        "tuned", encoder=SMALL_ENCODER, first=schedule(4, name="adam", lr=1e-3)
+    ),
     "ncm": lambda: _trial("ncm", encoder=SMALL_ENCODER),
     "pass": lambda: _trial(
         "pass", first=schedule(8, name="adam", lr=3e-3), prototype_weight=1, feature_weight=1

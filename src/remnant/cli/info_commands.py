@@ -25,17 +25,20 @@ def show(
     recipe
         Name from `remnant list recipes`, or path of a config.json.
     """
+    from remnant.config import settle
     from remnant.planning.run_estimate import estimate
-    from remnant.terminal.tables import plan_lines
+    from remnant.terminal.tables import plan_lines, quality_line
 
-    config = console.configure(recipe, console.parse_settings(set_, {}), data_root)
-    plan = estimate(config)
+    given = console.configure(recipe, console.parse_settings(set_, {}), data_root)
+    plan = estimate(config := settle(given))
     if as_json:
         console.print_json({"config": config.model_dump(mode="json"), **plan})
         return
     console.out.print_json(data=config.model_dump(mode="json"))
     for line in plan_lines(plan):
         console.out.print(line, markup=False)
+    if config != given:
+        console.out.print(quality_line(config.model_dump(mode="json")), markup=False)
     console.suggest(f"remnant run {recipe}", *(f"--set {one}" for one in set_ or []))
 
 

@@ -21,7 +21,11 @@ Csv = Annotated[
 ]
 Reject = Annotated[
     bool,
-    Parameter(name="--reject", negative="", help="answer none of these for what was never taught"),
+    Parameter(
+        name="--reject",
+        negative="",
+        help="answer 'none of these' for images unlike any class taught",
+    ),
 ]
 Card = Annotated[
     bool,
@@ -30,6 +34,14 @@ Card = Annotated[
 Strict = Annotated[
     bool,
     Parameter(name="--strict", negative="", help="refuse the folder if one image cannot be read"),
+]
+Tune = Annotated[
+    bool,
+    Parameter(
+        name="--tune",
+        negative="",
+        help="tune the upper layers of the encoder too, with replay; takes minutes",
+    ),
 ]
 Yes = Annotated[bool, Parameter(name="--yes", negative="", help="do not ask for confirmation")]
 
@@ -43,6 +55,7 @@ def learn(
     budget: str | None = None,
     encoder: str | None = None,
     method: str | None = None,
+    tune: Tune = False,
     guard: float | None = None,
     strict: Strict = False,
     card: Card = False,
@@ -77,13 +90,13 @@ def learn(
     method
         A name from `remnant list methods`.
     guard
-        Change nothing if an old class falls by more than so many points of accuracy.
+        Refuse the update if the accuracy of an old class drops by more than this many points.
     image_size
         Side in pixels to which images are resized.
     epochs
         Passes over the new images and the exemplars.
     minutes
-        Train for about so long instead; the speed is measured first.
+        Train for about this many minutes instead; the speed is measured first.
     batch_size
         Images per training step.
     seed
@@ -95,12 +108,14 @@ def learn(
     from remnant.learner.summary import store_facts
     from remnant.terminal.store_tables import newest_update
 
+    if tune and method not in (None, "tuned"):
+        raise InputError(f"--tune is the method tuned; got --method {method}. Leave one out.")
     given = {
         "budget": budget,
         "encoder": encoder,
         "guard": guard,
         "strict": strict or None,
-        "method": method,
+        "method": "tuned" if tune else method,
         "image_size": image_size,
         "epochs": epochs,
         "minutes": minutes,
@@ -180,7 +195,8 @@ def inspect(
     html
         Also write a web page with the exemplars, as stored and as completed, to this file.
     test
-        A folder of class folders: the page then has the confusion and the surest mistakes.
+        A folder of test images by class: the page then has a confusion matrix and the most
+        confident mistakes.
     """
     from remnant.learner.store import read_store
     from remnant.learner.summary import store_facts, write_gallery
@@ -277,7 +293,7 @@ def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
 @contextmanager
 def _explaining_stops(store: Path) -> Iterator[None]:
     """Say how to continue when an update is interrupted or the disk is full."""
-    from remnant.learner.store import UnsyncedStoreError
+    from remnant.learner.work_folder import UnsyncedStoreError
 
     missing = [folder for folder in store.absolute().parents if not folder.exists()]
     try:
@@ -301,7 +317,7 @@ def _explaining_stops(store: Path) -> Iterator[None]:
 
 
 def _how_to_continue(store: Path) -> str:
-    from remnant.learner.store import has_checkpoint
+    from remnant.learner.work_folder import has_checkpoint
 
     if has_checkpoint(store.resolve()):
         return "Run the same command again to continue from the last checkpoint"

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from remnant.cli import console
 from remnant.cli.cluster_output import read_cluster, submit_runs
+from remnant.cli.study_output import print_forecast, print_studies, print_study
 from remnant.errors import InputError
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -36,19 +37,19 @@ def reproduce(
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     dry_run: Flag = False,
 ) -> None:
-    """Carry out tables and figures of the paper, and set what comes out beside what was printed.
+    """Reproduce tables and figures of the paper, and compare the results with the printed numbers.
 
-    Runs that exist are not run again, and stopped ones go on where they were.
+    Finished runs are not repeated, and interrupted ones are resumed.
 
     Parameters
     ----------
     studies
         Names from `remnant reproduce --list`, or "all".
     scale
-        smoke shows in minutes that everything runs; mini compares on ten classes; lite has the
-        paper's streams for two cores; paper is as printed and wants GPUs.
+        smoke checks in minutes that everything runs; mini compares on ten classes; lite has the
+        paper's streams for two cores; paper is as printed and needs GPUs.
     seeds
-        One run of every cell for each, as in 0,1,2.
+        Seeds of the runs of every cell, as in 0,1,2.
     rows
         Only these rows, as in baseline,full.
     columns
@@ -60,34 +61,33 @@ def reproduce(
     equal
         What is made equal by changing the number of epochs: steps (as they are), flops or seconds.
     gpu
-        Whose hours --dry-run tells.
+        GPU model whose hours --dry-run estimates.
     cluster
-        Give the runs to a cluster, as one array of jobs: slurm, or local for jobs right here.
+        Submit the runs as one job array: slurm, or local to run the jobs on this machine.
     gpus_per_run
-        GPUs of every job; by default 1, or 0 where there are none.
+        GPUs per job; by default 1, or 0 if there are none.
     hours
-        After which a job ends and queues again, to go on where it was; by default 24.
+        Time limit of a job, which is then requeued and resumes; by default 24.
     partition
-        Of Slurm.
+        Slurm partition.
     set_slurm
-        More for Slurm as key=value, as in cpus_per_task=16 or account=vision. Repeatable.
+        Other Slurm options as key=value, as in cpus_per_task=16 or account=vision. Repeatable.
     list_
         Print the studies.
     dry_run
         Print every run with images, FLOPs, hours and what is done, and run nothing.
     """
     if list_:
-        _print_studies()
+        print_studies()
         return
     if not studies:
         raise InputError("name a study, as in remnant reproduce components. See --list.")
     folders = _open_studies(studies, scale, seeds, rows, columns, equal, out)
     runs = [run for folder in folders for run in folder.runs]
     if dry_run:
-        _print_forecast(runs, folders[0].runs_path, gpu)
+        print_forecast(runs, folders[0].runs_path, gpu)
         return
-    if jobs is not None and jobs < 1:
-        raise InputError(f"--jobs must be at least 1; got {jobs}.")
+    _check_jobs(jobs)
     options = read_cluster(cluster, gpus_per_run, hours, partition, set_slurm)
     left = _prepare(folders, runs, data_root)
     if left and options is not None and options.kind == "slurm":
@@ -95,7 +95,7 @@ def reproduce(
         return
     failures = _carry_out(folders, left, jobs, data_root, options)
     for folder in folders:
-        _print_study(folder)
+        print_study(folder)
     if failures:
         sys.exit(1)
 
@@ -114,7 +114,7 @@ def study(folder: Path, /) -> None:
 
     request = read_request(folder)
     known = contest_study(request.contest) if request.contest else find_study(request.study)
-    _print_study(reopen_study(folder, known))
+    print_study(reopen_study(folder, known))
 
 
 def contest(
@@ -131,7 +131,7 @@ def contest(
     jobs: int | None = None,
     out: Path = Path("contest"),
 ) -> None:
-    """Find out what learns your own images best at equal bytes of memory.
+    """Find the method and codec that learn your own images best at equal bytes of memory.
 
     Splits the images, runs every method with every codec, and ends with a verdict, a page, and the
     `remnant learn` line that uses the winner.
@@ -147,7 +147,7 @@ def contest(
     codecs
         Names from `remnant list codecs`, with commas between them.
     seeds
-        One run of everything for each, as in 0,1,2: the verdict then has a spread.
+        Seeds, as in 0,1,2; with several the verdict has a spread.
     image_size
         Side in pixels to which images are resized.
     tasks
@@ -179,16 +179,20 @@ def contest(
     )
     request = StudyRequest(study=CONTEST, scale="mini", seeds=_numbers(seeds), contest=asked)
     opened = open_study(contest_study(asked), request, out)
-    if jobs is not None and jobs < 1:
-        raise InputError(f"--jobs must be at least 1; got {jobs}.")
+    _check_jobs(jobs)
     left = _prepare([opened], opened.runs, None)
     failures = _carry_out([opened], left, jobs, None, None)
-    evidence = _print_study(opened)
+    evidence = print_study(opened)
     ranked = ranking(evidence, evidence.columns[0])
     if ranked:
         console.suggest(learn_command(ranked[0], asked))
     if failures:
         sys.exit(1)
+
+
+def _check_jobs(jobs: int | None) -> None:
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs must be at least 1; got {jobs}.")
 
 
 def _open_studies(
@@ -259,7 +263,9 @@ def _carry_out(
             return carry_out_locally(left, place, options, count, **told)
         except KeyboardInterrupt:
             progress.close()
-            console.notes.print("stopped. The same command goes on from the last checkpoints.")
+            console.notes.print(
+                "stopped. Run the same command again to continue from the last checkpoints."
+            )
             sys.exit(130)
 
 
@@ -269,65 +275,6 @@ def _default_jobs(gpus_per_run: int) -> int:
 
     gpus = torch.cuda.device_count()
     return max(1, gpus // gpus_per_run) if gpus and gpus_per_run else os.cpu_count() or 1
-
-
-def _print_study(folder: Any) -> Any:
-    from remnant.studies.study_folder import PAGE
-    from remnant.studies.study_page import write_pages
-    from remnant.studies.study_tables import short_table, short_verdicts
-    from remnant.studies.winner import ranking, verdict
-    from remnant.terminal.tables import text_table
-
-    evidence = write_pages(folder)
-    for column in evidence.columns:
-        console.out.print(f"\n{folder.study.title}, {column.title}", style="bold", markup=False)
-        console.out.print(text_table(short_table(evidence, column)))
-        judgements = [one for one in evidence.judgements() if one.column == column]
-        if judgements:
-            console.out.print()
-            console.out.print(text_table(short_verdicts(judgements)))
-        ranked = ranking(evidence, column)
-        if folder.study.tells_winner and len(ranked) > 1:
-            console.out.print(f"\n{verdict(ranked)}", style="bold", markup=False)
-    console.out.print(f"page: {folder.path / PAGE}", markup=False)
-    return evidence
-
-
-def _print_studies() -> None:
-    from remnant.studies import STUDIES
-    from remnant.terminal.tables import table_of
-
-    rows = [
-        {
-            "study": one.name,
-            "scales": " ".join(one.columns),
-            "rows": len(one.rows),
-            "about": f"{one.title} ({one.source or 'ours'})",
-        }
-        for one in STUDIES.values()
-    ]
-    console.out.print(table_of(rows))
-    console.suggest("remnant reproduce components --scale smoke")
-
-
-def _print_forecast(runs: Sequence[Any], folder: Path, gpu: str) -> None:
-    from remnant.studies.forecast import CALIBRATION_SECONDS, forecast
-    from remnant.terminal.tables import forecast_table
-
-    console.notes.print(
-        f"measuring this machine for about {CALIBRATION_SECONDS:.0f} s", style="dim"
-    )
-    known, unknown = forecast(runs, folder, gpu)
-    console.out.print(forecast_table(known, gpu, console.out.width))
-    for one in unknown:
-        console.out.print(f"cannot be estimated: {one.run.name} ({one.reason})", markup=False)
-    total = len(known) + len(unknown)
-    left = [one for one in known if one.state != "done"]
-    console.out.print(
-        f"{total} runs, {len(known) - len(left)} done; left: "
-        f"{sum(one.hours or 0.0 for one in left):,.1f} hours of one core here, "
-        f"{sum(one.gpu_hours for one in left):,.1f} of one {gpu.upper()} at 30 % of its peak."
-    )
 
 
 def _numbers(text: str) -> list[int]:

@@ -20,7 +20,7 @@ def verify(store: Path, /, *, receipt: Path | None = None) -> None:
     store
         A store file, as written by `remnant learn`.
     receipt
-        A file that `remnant forget` wrote: the class and its exemplars must not be there.
+        A receipt from `remnant forget`: its class and exemplars must be gone from the store.
     """
     from remnant.learner.receipts import compare, read_receipt
     from remnant.learner.verification import verify_store
@@ -34,7 +34,7 @@ def verify(store: Path, /, *, receipt: Path | None = None) -> None:
 
 
 def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> None:
-    """Classify a folder of class folders and compare: accuracy, per class, worst mistakes.
+    """Measure the accuracy on a folder of class folders, per class, with the worst mistakes.
 
     Parameters
     ----------
@@ -52,17 +52,19 @@ def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> Non
         console.print_json(scored.facts())
         return
     facts = scored.facts()
-    console.out.print(f"{facts['accuracy']:.1f} % of {facts['images']:,} images are right\n")
+    console.out.print(f"{facts['accuracy']:.1f} % of {facts['images']:,} images are correct\n")
     console.out.print(score_table(scored.class_rows()))
     if scored.files:
-        console.out.print("\nsurest mistakes:")
+        console.out.print("\nmost confident mistakes:")
     for file, true, taken, share in scored.files[:_SHOWN_MISTAKES]:
-        line = f"{visible(file)}: {visible(true)} taken for {visible(taken)} ({100 * share:.0f} %)"
+        line = (
+            f"{visible(file)}: {visible(true)} predicted as {visible(taken)} ({100 * share:.0f} %)"
+        )
         console.out.print(line, markup=False, highlight=False)
 
 
 def undo(store: Path, /) -> None:
-    """Take the last update of a store back, once.
+    """Undo the last update of a store, once.
 
     Parameters
     ----------
@@ -100,11 +102,11 @@ def diff(one: Path, other: Path, /, *, as_json: console.Json = False) -> None:
     elif rows:
         console.out.print(difference_table(rows, str(one), str(other)))
     else:
-        console.out.print("Both hold the same.")
+        console.out.print("The stores are the same.")
 
 
 def rebudget(store: Path, budget: str, /) -> None:
-    """Give a store another budget; what does not fit goes, worst exemplars first.
+    """Change the budget of a store; exemplars that no longer fit are removed, worst first.
 
     Parameters
     ----------
@@ -148,7 +150,7 @@ def rebuild(
     image_size: int | None = None,
     epochs: int | None = None,
 ) -> None:
-    """Teach a store anew from its own exemplars, without the original images.
+    """Retrain a store from its own exemplars, without the original images.
 
     Parameters
     ----------
@@ -170,7 +172,9 @@ def rebuild(
     given = {"encoder": encoder, "method": method, "image_size": image_size, "epochs": epochs}
     given = {name: value for name, value in given.items() if value is not None}
     if not given:
-        raise InputError("say what is to change: --encoder, --method, --image-size or --epochs.")
+        raise InputError(
+            "nothing would change. Give --encoder, --method, --image-size or --epochs."
+        )
     state = rebuild_store(store, **given)
     console.out.print(newest_update(store_facts(state, store)))
     console.suggest("remnant undo", shlex.quote(str(store)))

@@ -83,7 +83,7 @@ def read_weights(config: EncoderConfig) -> dict[str, Tensor]:
 
 def _describe_vit(path: Path, name: str, facts: Mapping[str, Any], licence: str) -> EncoderConfig:
     found = read_layout(_read_tensors(path), str(path))
-    shape = shape_of(found, facts)
+    shape = shape_of(found, facts, str(path))
     size = min(shape.grid * shape.patch_size, _LARGEST // shape.patch_size * shape.patch_size)
     mean, std = _colours(facts)
     return EncoderConfig(

@@ -8,6 +8,7 @@ Axes: L = 1 + grid * grid positions, D width.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -67,7 +68,9 @@ _SKIPPED = re.compile(
     r"(head|fc_norm|classifier|decoder|pooler|norm_pre)\b.*|embeddings\.mask_token|mask_token"
 )
 _PREFIXES = ("vit.", "dinov2.", "dinov2_with_registers.", "model.")
-_HEAD_WIDTH = 64  # of every published ViT but the smallest test models
+# Heads by width, where no config tells them, as tensors do not: timm's test_vit, then Ti, S, B, L,
+# H and g.
+_HEADS = {64: 2, 192: 3, 384: 6, 768: 12, 1024: 16, 1280: 16, 1536: 24}
 
 
 def read_layout(tensors: Mapping[str, Tensor], source: str) -> dict[str, Tensor]:
@@ -95,25 +98,38 @@ def read_layout(tensors: Mapping[str, Tensor], source: str) -> dict[str, Tensor]
             f"{source} is no whole vision transformer: it has no {' and no '.join(sorted(missing))}"
         )
     found.setdefault("registers", found["class_token"][:, :0])
+    if math.isqrt(found["positions"].shape[1]) ** 2 == found["positions"].shape[1]:
+        # timm's networks with registers: patches alone have positions.
+        found["positions"] = functional.pad(found["positions"], (0, 0, 1, 0))
     return found
 
 
-def shape_of(found: Mapping[str, Tensor], facts: Mapping[str, Any]) -> ViTShape:
+def shape_of(found: Mapping[str, Tensor], facts: Mapping[str, Any], source: str) -> ViTShape:
     """The shape of a network by its tensors.
 
     Args:
         found: As `read_layout` gives them.
         facts: A config.json beside the weights; {} where there is none. Heads cannot be seen from
             tensors.
+        source: For messages.
+
+    Raises:
+        InputError: The number of heads is not known, or does not divide the width.
     """
     width, _, side, _ = found["embed.weight"].shape
     depth = 1 + max(int(name.split(".")[1]) for name in found if name.startswith("blocks."))
-    heads = facts.get("num_attention_heads") or facts.get("model_args", {}).get("num_heads")
+    told = facts.get("num_attention_heads") or facts.get("model_args", {}).get("num_heads")
+    heads = told or _HEADS.get(width)
+    if not isinstance(heads, int) or heads < 1 or width % heads:
+        raise InputError(
+            f"{source} has width {width}, and its number of attention heads is not known. Write it "
+            'to a config.json beside the file: {"num_attention_heads": 12}.'
+        )
     is_hf = "hidden_size" in facts
     return ViTShape(
         width=width,
         depth=depth,
-        head_width=width // heads if isinstance(heads, int) else min(_HEAD_WIDTH, width),
+        head_width=width // heads,
         mlp_width=len(found["blocks.0.mlp.0.weight"]),
         patch_size=side,
         grid=round((found["positions"].shape[1] - 1) ** 0.5),

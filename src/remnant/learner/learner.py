@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 
 from remnant.errors import InputError
 from remnant.learner.from_run import read_run
@@ -25,8 +26,9 @@ from remnant.learner.learner_state import (
 )
 from remnant.learner.onnx_export import export
 from remnant.learner.predictor import Exemplars, Predictor
-from remnant.learner.store import only_updater, read_store, write_store
+from remnant.learner.store import read_store, write_store
 from remnant.learner.update import run_update
+from remnant.learner.work_folder import only_updater
 from remnant.memory import Memory
 from remnant.methods import Method
 from remnant.phases import Watcher
@@ -311,6 +313,12 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._state is not None
+
+    def __sklearn_tags__(self) -> Tags:
+        """It takes images: scikit-learn's checks then leave out those that hand over tables."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array = False, True
+        return tags
 
     @classmethod
     def _from_state(cls, state: LearnerState) -> Self:

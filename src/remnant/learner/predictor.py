@@ -17,8 +17,9 @@ from torch import Tensor
 from remnant.data.decode import ENDINGS
 from remnant.errors import InputError
 from remnant.images import ImageSet, patches_to_pixels
+from remnant.learner.decoded_inputs import read
 from remnant.learner.defaults import choose_training
-from remnant.learner.inputs import Label, RawInputs, gather, read
+from remnant.learner.inputs import Label, RawInputs, gather
 from remnant.learner.learner_state import LearnerParameters, LearnerState
 from remnant.methods import METHODS, Recognises, replayed_memory
 from remnant.training.batches import Preprocessing
@@ -109,7 +110,7 @@ class Predictor:
         if not isinstance(method, Recognises):
             able = [name for name, one in METHODS.items() if hasattr(one, "recognise")]
             raise InputError(
-                f"{self.state.config.method.name} cannot tell what it was never taught; "
+                f"{self.state.config.method.name} cannot reject images of unknown classes; "
                 f"{' and '.join(able)} can. Leave --reject out, or teach a store with that method."
             )
         return method

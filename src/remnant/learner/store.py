@@ -1,20 +1,14 @@
 """The store: one file with all that a learner knows, replaced as a whole or not at all.
 
-A process that updates a store holds its work folder, `NAME.remnant.work`, which keeps checkpoints
-until the update is done. The version is that of the format and changes only with remnant's major
-number. Newer minor versions read what older ones wrote; the reverse holds as long as the file has
-no setting that the older one does not know.
+The version is that of the format and changes only with remnant's major number. Newer minor versions
+read what older ones wrote; the reverse holds as long as the file has no setting that the older one
+does not know.
 """
 
 from __future__ import annotations
 
-import glob
-import logging
-import os
-import shutil
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,14 +17,7 @@ from pydantic import ConfigDict, Field
 from remnant._version import __version__
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
-from remnant.files import (
-    PARTIAL,
-    UnsyncedError,
-    claim_folder,
-    is_partial,
-    only_writer,
-    remove_temporary_files,
-)
+from remnant.files import UnsyncedError
 from remnant.learner.inputs import Label
 from remnant.learner.learner_state import (
     LearnerConfig,
@@ -44,15 +31,19 @@ from remnant.learner.previous_store import drop_previous, keep_previous, restore
 from remnant.learner.receipts import Receipt, make_receipt
 from remnant.learner.store_checks import check_classes, check_history, check_network
 from remnant.learner.update import run_update
+from remnant.learner.work_folder import (
+    UnsyncedStoreError,
+    check_file,
+    has_checkpoint,
+    only_updater,
+)
 from remnant.methods import Method
 from remnant.phases import Watcher
 from remnant.settings import Settings
-from remnant.training.checkpoints import Checkpoints, is_checkpoint
+from remnant.training.checkpoints import Checkpoints
 from remnant.training.task_loop import standing_state
 
 KIND, VERSION = "store", 1
-log = logging.getLogger(__name__)
-_LOCK = "lock"  # in the work folder
 # Are not stored: they belong to one machine or to one call.
 _MACHINE_PARAMETERS = {"accelerator", "threads", "minutes", "guard", "strict", "quiet"}
 
@@ -88,10 +79,6 @@ def write_store(path: Path, state: LearnerState) -> None:
         write_archive(path, KIND, VERSION, arrays, header.model_dump(mode="json"))
 
 
-class UnsyncedStoreError(UnsyncedError):
-    """A new store is in its place, but may not survive a power cut."""
-
-
 @contextmanager
 def _placing(path: Path) -> Iterator[None]:
     """Tell a store from other files, such as checkpoints, after which the old store is there."""
@@ -107,7 +94,7 @@ def read_store(path: Path) -> LearnerState:
     Raises:
         InputError: The file is missing, damaged, of a newer version, or inconsistent.
     """
-    _check_file(path)
+    check_file(path)
     arrays, metadata = read_archive(path, KIND, VERSION)
     try:
         header = StoreHeader.parse(metadata)
@@ -144,11 +131,6 @@ def _revive(header: StoreHeader, arrays: Arrays, source: str) -> Method[Any]:
     if method.memory is not None:
         method.memory.require_classes([str(name) for name in header.classes], source)
     return method
-
-
-def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise InputError(f"{path} must be a store, which is one file; it is a folder.")
 
 
 def _other_version(metadata: Any) -> str:
@@ -214,7 +196,7 @@ def learn_into_store(
 
 
 def undo_in_store(path: str | Path) -> LearnerState:
-    """Take the last update of a store back, once; returns what it holds then.
+    """Undo the last update of a store, once; returns what it holds then.
 
     Raises:
         InputError: There is nothing to undo, or another process is updating the store.
@@ -250,103 +232,3 @@ def forget_with_receipt(path: str | Path, name: Label) -> tuple[str, Receipt]:
     if is_stopped:
         message += " The checkpoints of an update that was stopped are removed too."
     return message, receipt
-
-
-def work_folder(path: Path) -> Path:
-    """Where the checkpoints of an update are kept until it is done."""
-    return path.with_name(f"{path.name}.work")
-
-
-def has_checkpoint(path: Path) -> bool:
-    """Whether an unfinished update of the store can continue instead of starting over."""
-    return any(not point.is_start for point in Checkpoints(work_folder(path)).points())
-
-
-@contextmanager
-def only_updater(path: Path) -> Iterator[Path]:
-    """The work folder of a store, for one process at a time; it is removed after success.
-
-    After a failure it is kept if it holds checkpoints. That it cannot be removed is a note: the
-    store is what it should be, and the next update removes it.
-
-    Raises:
-        InputError: Another process is updating the store.
-    """
-    _check_file(path)
-    folder = work_folder(path)
-    with ExitStack() as stack:
-        in_use = (
-            f"{path} is being updated by another process. Wait for it to end, or stop it first."
-        )
-        try:
-            _make_lock(folder)
-        except FileNotFoundError:  # removed by another process just now
-            raise InputError(in_use) from None
-        try:
-            stack.enter_context(only_writer(folder / _LOCK))
-        except (InputError, FileNotFoundError):
-            raise InputError(in_use) from None
-        remove_temporary_files(folder)
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
-            # Left by a process that was killed while it wrote or cleaned up.
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink(missing_ok=True)
-        try:
-            yield folder
-        except UnsyncedStoreError:  # the new store is in place
-            _remove(folder)
-            raise
-        except BaseException:
-            if not any(folder.glob("*.safetensors")):
-                _remove(folder)
-            raise
-        _remove(folder)
-
-
-def explain_failure(error: OSError) -> str:
-    """What stopped an update, and which store is there now, in sentences."""
-    reason = f"{error.strerror or error}."
-    return reason if isinstance(error, UnsyncedStoreError) else f"{reason} The store is unchanged."
-
-
-def _remove(folder: Path) -> None:
-    try:
-        _remove_at_once(folder)
-    except OSError as error:
-        log.warning(
-            "%s could not be removed (%s); the next update of the store removes it.",
-            folder,
-            error.strerror or error,
-        )
-
-
-def _remove_at_once(folder: Path) -> None:
-    """In one step for other processes: a half-removed folder would look like another update.
-
-    If somebody else has put something there, only our own files are removed.
-    """
-    if any(not _is_ours(path.name) for path in folder.iterdir()):
-        for path in folder.iterdir():
-            if _is_ours(path.name):
-                path.unlink(missing_ok=True)
-        return
-    gone = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{PARTIAL}")
-    os.replace(folder, gone)
-    shutil.rmtree(gone, ignore_errors=True)
-
-
-def _is_ours(name: str) -> bool:
-    """Whether an update writes a file of this name into its work folder."""
-    return name == _LOCK or is_checkpoint(name) or is_partial(name)
-
-
-def _make_lock(folder: Path) -> None:
-    try:
-        claim_folder(folder, "Move that away, or choose another name for the store.", _is_ours)
-        (folder / _LOCK).touch()
-    except OSError:
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()  # no space left, say: nothing else was done
-        raise

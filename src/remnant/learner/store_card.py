@@ -61,7 +61,7 @@ def _accuracy(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[st
     yield ""
     if scored is not None:
         total = int(scored.confusion.sum())
-        yield f"{scored.accuracy:.1f} % of {total:,} test images are right."
+        yield f"{scored.accuracy:.1f} % of {total:,} test images are correct."
         return
     measured = [one for one in facts["history"] if one.get("accuracy") is not None]
     if not measured:
@@ -70,7 +70,7 @@ def _accuracy(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[st
     last = measured[-1]
     what = "test" if last.get("measured_on") == "test" else "held-out"
     count = last.get("measured_images")
-    yield f"{last['accuracy']:.1f} % of {f'{count:,} ' if count else ''}{what} images are right."
+    yield f"{last['accuracy']:.1f} % of {f'{count:,} ' if count else ''}{what} images are correct."
 
 
 def _classes(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _classes(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[str
     yield ""
     yield "## Classes"
     yield ""
-    yield "| class | exemplars | test images | right | most often taken for |"
+    yield "| class | exemplars | test images | correct | most often predicted as |"
     yield "|---|---|---|---|---|"
     for row in facts["classes"]:
         count, share, taken = rows.get(row["name"], ("", None, ""))

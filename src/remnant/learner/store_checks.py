@@ -134,7 +134,7 @@ def check_history(history: tuple[dict[str, Any], ...], source: str) -> None:
             read, is_whole = None, False
         if read is None or not (is_whole or read.forgotten_classes is not None):
             raise InputError(
-                f"{source} says of its update {number} what no update does. Restore it from a copy."
+                f"{source} has an invalid entry for update {number}. Restore it from a copy."
             )
 
 

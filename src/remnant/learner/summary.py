@@ -10,8 +10,8 @@ import numpy as np
 from remnant.data.decode import decode_file
 from remnant.learner.learner_state import LearnerState
 from remnant.learner.predictor import Exemplars, Predictor
-from remnant.learner.store import work_folder
 from remnant.learner.upkeep import score_folder
+from remnant.learner.work_folder import work_folder
 from remnant.reports import write_store_page
 
 _SHOWN = 600  # exemplars on a page, of all classes together, so that it stays a few megabytes
@@ -58,7 +58,8 @@ def _class_rows(state: LearnerState) -> list[dict[str, Any]]:
 def write_gallery(state: LearnerState, path: Path, out: Path, test: Path | None = None) -> Path:
     """Write a page with the figures of a store and its exemplars, as stored and as completed.
 
-    With `test`, a folder of class folders, also with the confusion and the surest mistakes.
+    With `test`, a folder of class folders, also with the confusion matrix and the most confident
+    mistakes.
     """
     facts, predictor = store_facts(state, path), Predictor(state)
     least, most = _SHOWN_PER_CLASS
@@ -78,7 +79,7 @@ def _scored(state: LearnerState, test: Path) -> dict[str, Any]:
         {
             "picture": decode_file(Path(file), min(state.config.image_size, _MISTAKE_SIDE)),
             "class": true,
-            "taken_for": taken,
+            "predicted": taken,
             "probability": share,
         }
         for file, true, taken, share in found.files[:_SHOWN_MISTAKES]

@@ -18,12 +18,13 @@ from rich.console import Console
 
 from remnant.errors import InputError
 from remnant.learner import defaults
+from remnant.learner.epoch_ends import watch_epochs
 from remnant.learner.learner_state import LearnerParameters, LearnerState, restore, today
 from remnant.learner.measuring import Measured, measure_update
-from remnant.learner.time_budget import epochs_within, measure_speed, with_epochs
+from remnant.learner.time_budget import epochs_within, estimate, measure_speed, with_epochs
 from remnant.learner.update_plan import UpdatePlan, plan_update
 from remnant.methods import Method
-from remnant.phases import ReadingWatcher, StepReport, Watcher
+from remnant.phases import ReadingWatcher, Watcher
 from remnant.terminal.progress import watch
 from remnant.terminal.reading_progress import count_images
 from remnant.terminal.visible import visible
@@ -35,7 +36,7 @@ from remnant.training.reader import ViewReader
 from remnant.training.task_loop import TaskLoop, standing_state
 from remnant.training.trainer import Trainer
 
-_EPOCH_LINES = 20  # of progress per phase, where there is no terminal for a bar
+_WORTH_AN_ESTIMATE = 2_000  # images to be shown; fewer take seconds
 
 
 def run_update(
@@ -82,10 +83,13 @@ def run_update(
         trainer.processes.prepare(method)
         return method
 
-    if parameters.minutes is not None and plan.trains:
+    speed = None
+    is_told = not parameters.quiet and plan.planned_images[-1] >= _WORTH_AN_ESTIMATE
+    if plan.trains and (parameters.minutes is not None or is_told):
+        speed = measure_speed(build(), plan.task, trainer)
+    if parameters.minutes is not None and speed is not None:
         epochs = epochs_of_unfinished(folder, plan)
         if epochs is None:
-            speed = measure_speed(build(), plan.task, trainer)
             epochs = epochs_within(plan, parameters.minutes, speed)
         plan = replace(plan, config=with_epochs(plan.config, epochs))
     saved = UpdateFolder(folder, plan)
@@ -93,21 +97,33 @@ def run_update(
         return before
     method, config = build(), plan.config
     with torch.random.fork_rng(devices=[]), ExitStack() as stack:
+        progress = None
         if not plan.trains:
             trainer.reader.on_images = Reading(len(plan.task.train), watchers)
         if not parameters.quiet:
             console = Console(stderr=True)
             notes = (f"note: {visible(note)}" for note in plan.notes)
-            for line in (plan.describe(), *notes):
+            about = "" if speed is None else f"; {estimate(plan, speed)}"
+            for line in (f"{plan.describe()}{about}", *notes):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
             if plan.trains:
                 progress = stack.enter_context(watch(plan.planned_images))
-                watchers = (*watchers, ThinnedProgress(progress))
             else:
                 bar = stack.enter_context(count_images(len(plan.task.train)))
                 trainer.reader.on_images = Reading(len(plan.task.train), watchers, bar)
+        ends = None
+        if plan.trains:
+            is_free = parameters.epochs is None and parameters.minutes is None
+            ends = watch_epochs(method, plan.held_back, trainer.reader, progress, can_stop=is_free)
+            watchers = (*watchers, ends)
         loop = TaskLoop(method, trainer, saved.checkpoints, config.seed, saved.save)
         loop.learn([plan.task], saved.begin(), watchers)
+    epochs = plan.config.method.first.epochs if plan.trains else 0
+    if ends is not None and ends.stopped_after is not None:
+        epochs = ends.stopped_after
+        if not parameters.quiet:
+            line = f"all held-back images are right after {epochs} epochs, so training ends"
+            Console(stderr=True).print(line, highlight=False)
     measured = measure_update(
         plan.classes,
         before.method if before else None,
@@ -119,7 +135,7 @@ def run_update(
     )
     if measured is not None and parameters.guard is not None:
         measured.check(parameters.guard)
-    entry = _history_entry(plan, method, measured, time.perf_counter() - began)
+    entry = _history_entry(plan, method, measured, epochs, time.perf_counter() - began)
     return LearnerState(
         parameters=parameters,
         config=before.config if before else config,
@@ -132,14 +148,18 @@ def run_update(
 
 
 def _history_entry(
-    plan: UpdatePlan, method: Method[Any], measured: Measured | None, seconds: float
+    plan: UpdatePlan,
+    method: Method[Any],
+    measured: Measured | None,
+    epochs: int,
+    seconds: float,
 ) -> dict[str, Any]:
     return {
         "when": today(),
         "classes": list(plan.classes[plan.task.num_old_classes :]),
         "known_classes": [plan.classes[label] for label in plan.task.known_labels],
         "images": len(plan.task.train),
-        "epochs": plan.config.method.first.epochs if plan.trains else 0,
+        "epochs": epochs,
         "seconds": round(seconds, 1),
         "memory_bytes": 0 if method.memory is None else method.memory.nbytes,
         **({"accuracy": None} if measured is None else measured.entry()),
@@ -168,18 +188,6 @@ class Reading:
         self._bar(count)
         for watcher in self._watchers:
             watcher.on_images(self._num_read, self._num_images)
-
-
-class ThinnedProgress:
-    """Passes on at most so many ends of epochs, since small data sets have thousands."""
-
-    def __init__(self, watcher: Watcher) -> None:
-        self._watcher = watcher
-
-    def on_step(self, report: StepReport) -> None:
-        every = -(-report.num_epochs // _EPOCH_LINES)
-        is_shown = (report.epoch + 1) % every == 0 or report.step + 1 == report.num_steps
-        self._watcher.on_step(replace(report, is_epoch_end=report.is_epoch_end and is_shown))
 
 
 def epochs_of_unfinished(folder: Path, plan: UpdatePlan) -> int | None:

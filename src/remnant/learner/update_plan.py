@@ -15,15 +15,11 @@ from remnant.encoders import describe_encoder
 from remnant.errors import InputError
 from remnant.images import Images, ImageSet, Task
 from remnant.learner import defaults
+from remnant.learner.decoded_inputs import measure_colours, shorter_side
 from remnant.learner.encoder_choice import choose_encoder
-from remnant.learner.inputs import (
-    Label,
-    RawInputs,
-    gather_labelled,
-    measure_colours,
-    shorter_side,
-)
+from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerConfig, LearnerParameters, LearnerState
+from remnant.learner.network_sizes import choose_image_size
 from remnant.learner.usable_images import UsableImages, read_usable, shared_with
 from remnant.methods import METHODS
 from remnant.training.devices import Accelerator
@@ -161,7 +157,7 @@ def _choose_and_read(
         usable = read(parameters.image_size or encoder.image_size)
         colours = encoder.mean, encoder.std
     else:
-        usable = read(parameters.image_size or defaults.choose_image_size(side, device))
+        usable = read(parameters.image_size or choose_image_size(side, device))
         colours = measure_colours(usable.images)
     size = usable.images.shape[0]
     return defaults.choose_config(settled, size, *colours, device), usable, choice.why

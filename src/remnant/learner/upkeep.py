@@ -16,9 +16,10 @@ from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerParameters, LearnerState
 from remnant.learner.predictor import Predictor
 from remnant.learner.previous_store import keep_previous
-from remnant.learner.store import only_updater, read_store, write_store
+from remnant.learner.store import read_store, write_store
 from remnant.learner.update import run_update
 from remnant.learner.usable_images import name_of
+from remnant.learner.work_folder import only_updater
 from remnant.memory import Memory
 
 # Parameters that a rebuilt store takes over, unless others are given.
@@ -73,7 +74,7 @@ def thin_store(
 
 
 def rebuild_store(path: str | Path, **parameters: Any) -> LearnerState:
-    """Teach a store anew from its own exemplars, with another encoder, method or size.
+    """Retrain a store from its own exemplars, with another encoder, method or size.
 
     No original image is needed. Exemplars are decoded and coded again, so that a little of their
     quality is lost, and whatever the budget dropped earlier is not seen.
@@ -128,7 +129,7 @@ class ScoredFolder:
     """How a store does on images whose classes are known."""
 
     classes: tuple[Label, ...]
-    confusion: np.ndarray  # int64 [K, K]: images of class i that were taken for class j
+    confusion: np.ndarray  # int64 [K, K]: images of class i that were predicted as class j
     files: list[tuple[str, Label, Label, float]]  # mistakes, surest first: file, true, taken, how
     places: list[int]  # of the mistakes among the images
 
@@ -138,7 +139,7 @@ class ScoredFolder:
         return 100 * float(np.trace(self.confusion) / self.confusion.sum())
 
     def class_rows(self) -> list[tuple[Label, int, float, str]]:
-        """Of each class with images: name, images, percent right, what it is most taken for."""
+        """Of each class with images: name, images, percent correct, most frequent mistake."""
         rows = []
         for label, name in enumerate(self.classes):
             row = self.confusion[label]
@@ -160,7 +161,7 @@ class ScoredFolder:
             ],
             "confusion": self.confusion.tolist(),
             "mistakes": [
-                {"file": file, "class": true, "taken_for": taken, "probability": how}
+                {"file": file, "class": true, "predicted": taken, "probability": how}
                 for file, true, taken, how in self.files
             ],
         }
@@ -196,7 +197,7 @@ def known_labels(classes: tuple[Label, ...], given: RawInputs, source: str) -> n
 def compare_labels(
     classes: tuple[Label, ...], given: RawInputs, true: np.ndarray, shares: np.ndarray
 ) -> ScoredFolder:
-    """What images are and what they were taken for; probabilities float32 [N, K]."""
+    """What images are and what they were predicted as; probabilities float32 [N, K]."""
     best = shares.argmax(axis=1)
     confusion = np.zeros((len(classes), len(classes)), np.int64)
     np.add.at(confusion, (true, best), 1)

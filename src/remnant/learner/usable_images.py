@@ -13,7 +13,8 @@ import numpy as np
 from remnant.data.decode import ENDINGS
 from remnant.errors import InputError
 from remnant.images import ArrayImages, Images
-from remnant.learner.inputs import RawImage, RawInputs, read, try_each
+from remnant.learner.decoded_inputs import read, try_each
+from remnant.learner.inputs import RawImage, RawInputs
 
 _NAMED = 5  # files of a kind; of more, only the number is told
 _LOPSIDED = 10  # times as many images in the largest class as in the smallest
@@ -47,12 +48,12 @@ def read_usable(given: RawInputs, size: int, *, is_strict: bool) -> UsableImages
     if given.skipped:
         endings = ", ".join(ENDINGS)
         notes.append(
-            f"{_count(len(given.skipped), 'file')} skipped, because the name does not end in one "
-            f"of {endings}: {_list([str(path) for path in given.skipped])}."
+            f"{_count(len(given.skipped), 'file')} skipped (names must end in {endings}): "
+            f"{_list([str(path) for path in given.skipped])}."
         )
     if broken:
         notes.append(
-            f"{_count(len(broken), 'image')} left out, because it cannot be read: "
+            f"{_count(len(broken), 'unreadable image')} left out: "
             f"{_list([name_of(given.items[index], index) for index in broken])}."
         )
         given = _without(given, set(broken))
@@ -70,8 +71,8 @@ def shared_with(given: RawInputs, images: Images, test: RawInputs, tested: Image
     if not same:
         return []
     return [
-        f"{_count(len(same), 'test image')} also among the training images, so that the accuracy "
-        f"is too high: {_list(same)}."
+        f"{_count(len(same), 'test image')} also among the training images, which makes the "
+        f"accuracy too high: {_list(same)}."
     ]
 
 
@@ -90,7 +91,7 @@ def _about(given: RawInputs, images: Images) -> list[str]:
     if pairs:
         notes.append(f"the same picture is in two classes: {_list(pairs)}.")
     if num_copies:
-        notes.append(f"{_count(num_copies, 'image')} a copy of another of the same class.")
+        notes.append(f"{_count(num_copies, 'image')} found more than once in the same class.")
     counts = Counter(labels)
     largest, smallest = counts.most_common()[0], counts.most_common()[-1]
     if largest[1] >= _LOPSIDED * smallest[1]:

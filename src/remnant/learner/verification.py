@@ -33,7 +33,7 @@ class Verified:
                 f"{memory.budget_bytes:,} bytes are used"
             )
         return (
-            f"checksum right, {self.num_numbers:,} finite numbers for "
+            f"checksum correct, {self.num_numbers:,} finite numbers for "
             f"{len(self.state.classes):,} classes; {kept}; digest {self.digest[:12]}"
         )
 

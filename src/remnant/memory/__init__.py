@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remnant.memory.auto_quality import settle_quality
 from remnant.memory.budget import Budget, MemoryConfig, parse_budget
 from remnant.memory.codecs import (
     CODECS,
@@ -45,4 +46,5 @@ __all__ = [
     "partial_choices",
     "random_ranks",
     "select",
+    "settle_quality",
 ]

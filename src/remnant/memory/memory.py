@@ -16,6 +16,7 @@ from torch import Tensor
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
 from remnant.images import ImageSet, Shape
+from remnant.memory.auto_quality import settle_quality
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.class_sizes import ClassSizes
 from remnant.memory.codecs import build_codec
@@ -56,7 +57,7 @@ class Memory:
         seed: int,
         num_classes: int = 1,  # expected to share it
     ) -> None:
-        self.config = config
+        self.config = config = settle_quality(config, image_shape, num_classes)
         self.image_shape = image_shape
         self.seed = seed
         self.codec = build_codec(config.codec, image_shape)

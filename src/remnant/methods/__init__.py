@@ -41,6 +41,7 @@ from remnant.methods.prototype_augmentation import PASS
 from remnant.methods.ranpac import RanPAC
 from remnant.methods.simple_expandable import SimpleExpandable
 from remnant.methods.tagfex import TagFex
+from remnant.methods.tuned import Tuned
 from remnant.methods.ucir import UCIR
 from remnant.methods.wa import WA
 
@@ -70,6 +71,7 @@ for _method in (
     RanPAC,
     SimpleExpandable,
     TagFex,
+    Tuned,
     UCIR,
     WA,
 ):

@@ -14,6 +14,7 @@ from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.memory import Candidate, Memory, MemoryConfig, select
 from remnant.memory.keeps import Keeps, KeptTensors
+from remnant.methods.coded_twins import through_codec
 from remnant.models.classifier import LinearClassifier
 from remnant.phases import Batch, Phase, Player, Reader, Schedule, Terms
 from remnant.randomness import derive_seed
@@ -91,6 +92,7 @@ class Method(nn.Module, Generic[ConfigT]):
         # What is told of images that are offered to the memory; a method around this one may tell
         # more.
         self.describe: Describe = as_candidates
+        self.herds_coded = False  # herding sees images as the codec gives them back
 
     # ------------------------------------------------------------------------------- the six verbs
 
@@ -229,7 +231,8 @@ class Method(nn.Module, Generic[ConfigT]):
         how = self.memory.config.selection
         features = torch.empty(len(images), 0)
         if how == "herding":
-            features = reader.apply(self.features, images)
+            seen = through_codec(self.memory, images, reader) if self.herds_coded else images
+            features = reader.apply(self.features, seen)
         return select(how, features, count, reader.generator("selection", label))
 
 

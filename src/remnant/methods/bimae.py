@@ -282,7 +282,7 @@ class BiMAE(Method[BiMAEConfig]):
 
     def _present(self, new: ImageSet, reader: Reader) -> ImageSet | None:
         """The new images as the memory would give them back; None where they are not shown so."""
-        twins = coded_twins(self, new, reader) if self.config.twin_ratio > 0 else None
+        twins = coded_twins(self.memory, new, reader) if self.config.twin_ratio > 0 else None
         return None if twins is None else self._complete(twins, reader)
 
     def redraw(self, images: Tensor, reader: Reader) -> dict[str, Tensor] | None:

@@ -16,6 +16,9 @@ others of networks that grow.
 Departs from [cim]: the mask generator moves every few steps, on the new images of their batches;
 published, a number of times per epoch on batches of its own.
 Departs from [cim]: the rate of the inner step is constant; published, it follows the schedule.
+Departs from [cim]: gradients of the mask generator are clipped to length 1 in all tasks; published,
+to the root of 2 after the first, when there are two extractors.
+Departs from [cim]: momentum starts again where boxes are found anew.
 """
 
 from __future__ import annotations
@@ -125,7 +128,7 @@ class CIM(Wrapper[CIMConfig]):
             flat = nn.utils.parameters_to_vector(self.mask_generator.parameters())
             return {"mask serve": 0 * flat.sum()}
         self.eval()  # batch statistics are those of training, which goes on afterwards
-        inner, outer = _rows_of(batch, new[:half]), _rows_of(batch, new[half : 2 * half])
+        inner, outer = batch.take(new[:half]), batch.take(new[half : 2 * half])
         terms = self._two_levels(inner, outer)
         self.train()
         return terms
@@ -207,18 +210,6 @@ class _MaskPath(nn.Module):
 
     def forward(self, views: Tensor) -> Tensor:
         return self.network.maps_through(views, list(self.activations))
-
-
-def _rows_of(batch: Batch, rows: Tensor) -> Batch:
-    return replace(
-        batch,
-        views=batch.views[rows],
-        labels=batch.labels[rows],
-        is_replay=batch.is_replay[rows],
-        is_known=None,
-        ids=batch.ids[rows.cpu()],
-        draw=lambda name, *shape: batch.draw(name, *shape)[rows],
-    )
 
 
 def _with_box(image: np.ndarray, box: list[int]) -> Candidate:

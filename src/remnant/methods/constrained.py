@@ -8,6 +8,8 @@ its own gradient by what the others found.
 
 Departs from [gem] and PyCIL: these gradients are of the replayed rows of a batch. There, they are
 of the whole memory at every step, which takes as many images as the memory has.
+Departs from [gem] and [a-gem]: with several processes, or gradients accumulated, a mean over some
+rows of a batch is the mean of those of its parts, by their sizes.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ Departs from [dark]: the classifier grows, so that scores are stored and held fo
 when an image was stored. There, it has all outputs from the start.
 Departs from [dark]: one pass over new and replayed images, which share batch statistics. There,
 each of the three batches has a pass of its own.
+Departs from [dark]: with several processes, or gradients accumulated, a mean over some rows of a
+batch is the mean of those of its parts, by their sizes.
 """
 
 from __future__ import annotations

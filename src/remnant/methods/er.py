@@ -38,7 +38,9 @@ class ER(Method[ERConfig]):
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        twins = coded_twins(self, task.train, reader) if self.config.codec_view_ratio else None
+        twins = (
+            coded_twins(self.memory, task.train, reader) if self.config.codec_view_ratio else None
+        )
         for phase in super().phases(task, reader):
             yield replace(phase, twins=twins, twin_ratio=self.config.codec_view_ratio)
 

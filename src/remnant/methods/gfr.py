@@ -11,6 +11,8 @@ of the network before. Generator and critic are carried from task to task, and c
 Departs from [gfr]: outputs, and rows of generator and critic, appear with their classes; published,
 all are there from the start. The critic has no class head, which the release trains to no effect.
 Departs from [gfr]: the generator learns after the last task too, since a learner knows no last one.
+Departs from [gfr]: all images of an epoch are used, in batches of almost equal size; the release
+drops what is left of one.
 Departs from [gfr]: with several processes, or gradients accumulated, distances that are summed over
 a batch are those of its parts.
 """

@@ -13,6 +13,8 @@ Departs from [mecil]: images are down-scaled; the released code for CIFAR-100 ke
 components, counts them a byte each and does not count their basis.
 Departs from [mecil]: a class's share follows from all classes seen; the released code divides by
 the old ones alone, which stores more than its budget.
+Departs from [mecil]: images are normalised per channel; the released code takes off the mean of
+each pixel.
 Departs from [mecil]: outputs appear with their classes, as in `icarl`.
 """
 
@@ -23,13 +25,13 @@ from dataclasses import replace
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from remnant.images import ImageSet, Task
+from remnant.images import Task
 from remnant.losses import sigmoid_losses
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
-from remnant.methods.coded_twins import low_fidelity
+from remnant.methods.coded_twins import through_codec
 from remnant.methods.teacher import Frozen, make_teacher
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
@@ -49,6 +51,7 @@ class MECIL(Method[MECILConfig]):
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
         self.num_averaged = sum(context.task_sizes) if config.average_over == "stream" else None
         self.teacher: Frozen[nn.Sequential] | None = None
+        self.herds_coded = True
 
     def begin_task(self, task: Task, reader: Reader) -> None:
         self.teacher = make_teacher(self.backbone, self.classifier) if task.index > 0 else None
@@ -62,7 +65,9 @@ class MECIL(Method[MECILConfig]):
         """
         schedule = self.config.schedule(task)
         pairs = self.phase("train", task.train, schedule, replay=self.replay())
-        yield replace(pairs, twins=low_fidelity(self, task.train, reader), shows_pairs=True)
+        assert self.memory is not None, "the method keeps exemplars"
+        twins = through_codec(self.memory, task.train, reader)
+        yield replace(pairs, twins=twins, shows_pairs=True)
         self.remember(task, reader)
         exemplars = self.replay()
         if task.index > 0 and exemplars is not None:
@@ -87,7 +92,3 @@ class MECIL(Method[MECILConfig]):
 
     def end_task(self, task: Task, reader: Reader) -> None:
         """The memory was filled before the classifier was fitted to it."""
-
-    def rank_exemplars(self, images: ImageSet, label: int, count: int, reader: Reader) -> Tensor:
-        """Herding sees images as they will be stored."""
-        return super().rank_exemplars(low_fidelity(self, images, reader), label, count, reader)

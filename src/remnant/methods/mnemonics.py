@@ -12,8 +12,9 @@ Departs from [mnemonics]: the network's own weights are trained in all tasks; th
 freezes convolutions after the first and trains a factor for each pair of their channels.
 Departs from [mnemonics]: exemplar-level optimisation is that of the paper; the released code
 compares features with means of exemplars, and leaves old exemplars as they are.
-Chosen: a step of Adam moves pixels by about a byte; at the released rate of plain descent, 1e-5,
-none moves far enough to be rounded to another byte.
+Departs from [mnemonics]: pixels are clamped when they become bytes; the released code wraps around.
+Departs from [mnemonics]: pixels move by Adam, about a byte at a step; at the released rate of plain
+descent, 1e-5, none moves far enough to be rounded to another byte.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ they were. The lowest quality whose volume stays close to that of the originals 
 
 Departs from [mrdc]: a small number stands on the diagonal of each Gram matrix, so that more
 exemplars than features leave a determinant; the released code skips volumes below exp(-500).
+Departs from [mrdc]: quantisation is flat and colour whole, as the codec `jpeg` has it here; the
+released code writes files with the tables of Pillow.
 Chosen: the quality of the first task serves all tasks. Where no quality is close enough, that with
 R_q nearest to 1 is taken.
 """
@@ -57,6 +59,7 @@ class MRDC(Wrapper[MRDCConfig]):
 
     def __init__(self, config: MRDCConfig, context: MethodContext) -> None:
         super().__init__(config, context)
+        self.base.herds_coded = True
         self.num_classes = sum(context.task_sizes)
         self.register_buffer("curve", torch.zeros(len(config.qualities), 4))
         codec = None if self.memory is None else self.memory.config.codec

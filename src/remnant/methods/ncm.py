@@ -21,6 +21,7 @@ from remnant.images import ImageSet, Task
 from remnant.memory import select
 from remnant.methods.base import Method, MethodContext
 from remnant.methods.frozen_features import FrozenConfig, TaskCodes, load_encoder
+from remnant.models.classifier import append_rows
 from remnant.phases import Batch, Phase, Reader, Terms
 
 
@@ -53,7 +54,7 @@ class NCM(Method[NCMConfig]):
 
     def grow(self, task: Task) -> None:
         rows = self.sums.new_zeros(task.num_new_classes, self.sums.shape[1])
-        self.sums = torch.cat([self.sums, rows])
+        self.sums = append_rows(self.sums, rows)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         return iter(())

@@ -7,6 +7,10 @@ images, and the classifier is trained on prototypes with Gaussian noise beside t
 features must not move away from their prototypes, so a teacher holds them. Every image is learned
 in four rotations as four classes, so that features are general enough to serve later classes too;
 predictions use the upright ones.
+
+Departs from [pass]: recipes crop and flip; released, brightness varies too.
+Departs from [pass]: with several processes, or gradients accumulated, the distance over a batch is
+that of its parts.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from remnant.methods.base import Method, MethodContext
 from remnant.methods.feature_bank import FeatureBank, to_directions
 from remnant.methods.frozen_features import FrozenConfig, TaskCodes, load_encoder
 from remnant.methods.ridge import RidgeFit, fit_ridge
-from remnant.models.classifier import LinearClassifier
+from remnant.models.classifier import LinearClassifier, append_rows
 from remnant.phases import Batch, Phase, Reader, Terms
 from remnant.randomness import generator
 
@@ -78,9 +78,8 @@ class RanPAC(Method[RanPACConfig]):
     def grow(self, task: Task) -> None:
         super().grow(task)
         self.bank.grow(task.num_new_classes)
-        self.means = torch.cat(
-            [self.means, self.means.new_zeros(task.num_new_classes, self.means.shape[1])]
-        )
+        rows = self.means.new_zeros(task.num_new_classes, self.means.shape[1])
+        self.means = append_rows(self.means, rows)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         return iter(())

@@ -14,6 +14,8 @@ its code settles every detail.
 
 Departs from [tagfex]: recipes have RandAugment in place of AutoAugment, brightness and Cutout.
 Departs from [tagfex]: without pruning, which makes TagFex-P of it.
+Departs from [tagfex]: with several processes, or gradients accumulated, the views of an image are
+told from those of the same part of a batch.
 Departs from [tagfex]: classifiers, projector and predictor are drawn as `nn.Linear` draws them.
 """
 

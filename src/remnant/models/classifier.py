@@ -57,8 +57,18 @@ class LinearClassifier(nn.Module):
 
 
 def _append(old: nn.Parameter, new: Tensor) -> nn.Parameter:
-    joined = torch.cat([old.detach(), new.to(old)])
-    return nn.Parameter(joined, requires_grad=old.requires_grad)
+    return nn.Parameter(append_rows(old.detach(), new), requires_grad=old.requires_grad)
+
+
+def append_rows(old: Tensor, new: Tensor) -> Tensor:
+    """Rows [N, ...] and [M, ...] -> [N + M, ...], of the type and on the device of the old ones.
+
+    `torch.cat` would do, but imports torch's compiler where only shapes are asked for (on the
+    device "meta"), which takes seconds.
+    """
+    joined = old.new_empty(len(old) + len(new), *old.shape[1:])
+    joined[: len(old)], joined[len(old) :] = old, new
+    return joined
 
 
 def _keep(rows: nn.Parameter, is_kept: Tensor) -> nn.Parameter:

@@ -13,7 +13,15 @@ import torch
 from remnant.data import Dataset
 from remnant.errors import InputError
 from remnant.images import Shape
-from remnant.memory import CODECS, CodecConfig, MemoryConfig, RawConfig, build_codec, parse_budget
+from remnant.memory import (
+    CODECS,
+    CodecConfig,
+    MemoryConfig,
+    RawConfig,
+    build_codec,
+    parse_budget,
+    settle_quality,
+)
 from remnant.memory.packing import Packing
 from remnant.planning.codec_trials import Row, Trial
 from remnant.randomness import generator
@@ -70,6 +78,7 @@ def plan_codecs(
         raise InputError(f"a sample must have at least 1 image; got {sample}. Raise --sample.")
     train, num_classes = dataset.train, len(dataset.class_names)
     shape = train.images.shape
+    memory = settle_quality(memory, shape, num_classes)
     budget = parse_budget(memory.budget, math.prod(shape))
     trials, skipped = _list_trials(memory, shape, Packing(budget, memory.count_overhead))
     positions = sample_evenly(train.labels, sample, seed)

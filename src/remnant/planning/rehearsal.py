@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,34 +19,17 @@ from remnant.config import RunConfig
 from remnant.data import DatasetFacts
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import Memory, MemoryConfig
-from remnant.methods import Method, TellsRows, build_method
-from remnant.phases import Batch, Phase
+from remnant.memory.codecs.rates import DEFAULT_QUALITY, RateConfig
+from remnant.methods import Method, build_method
+from remnant.planning.phase_work import PhaseWork, count_per_class, count_phase
 from remnant.planning.shape_flops import ShapeFlops
-from remnant.training.batches import Feeder, Preprocessing
+from remnant.training.batches import Preprocessing
 from remnant.training.processes import Processes
 from remnant.training.reader import ViewReader
-from remnant.training.trainer import only_moving
 
 _TASKS = 3  # that are rehearsed: the first, the second, and one more to see how a network grows
 _CLASSES = 2  # of each task; more would only widen the classifier
 _EXEMPLARS = 10  # of a class, about; where their sizes vary, images of a class
-_COUNTED = 4  # rows of each kind
-_MANY = 2048  # draws
-
-# Of an image set: images per class, among new classes and among old ones. None: no such class.
-PerClass = tuple[float | None, float | None]
-
-
-@dataclass(frozen=True)
-class PhaseWork:
-    """What one phase of a task takes."""
-
-    name: str
-    phase: Phase
-    data: PerClass
-    replay: PerClass
-    # FLOPs of a row by what it is: (in a whole step, replayed, known in part).
-    flops: dict[tuple[bool, bool, bool], float]
 
 
 @dataclass(frozen=True)
@@ -107,6 +90,10 @@ def _small_memory(config: MemoryConfig | None, shape: tuple[int, int, int]) -> M
     """A memory of the same kind for about ten exemplars of a class."""
     if config is None:
         return None
+    if isinstance(config.codec, RateConfig) and config.codec.quality is not None:
+        # Coarse ones would all fit. Arithmetic does not depend on what the codec loses.
+        usual = config.codec.model_copy(update={"quality": DEFAULT_QUALITY})
+        config = config.model_copy(update={"codec": usual})
 
     def holding(num_images: int) -> MemoryConfig:
         return config.model_copy(update={"budget": f"{num_images}images/class"})
@@ -142,7 +129,7 @@ def _learn(
             phase = next(found, None)
         if phase is None:
             break
-        phases.append(_look_at(method, task, phase, look))
+        phases.append(count_phase(method, task, phase, look))
         method.eval()
     with reader.counting():
         method.end_task(task, reader)
@@ -200,7 +187,7 @@ class _CountingReader(ViewReader):
         flops = count.flops / len(some) * len(images)
         # A set of data has more than half of the images of a class, one of exemplars has fewer.
         half = len(self._task.train) / self._task.num_new_classes / 2
-        if (_per_class(images, self._task)[0] or 0) > half:
+        if (count_per_class(images, self._task)[0] or 0) > half:
             self.on_new += flops
         else:
             self.on_exemplars += flops
@@ -223,101 +210,3 @@ class _Elsewhere(AbstractContextManager[None]):
     def __exit__(self, *stopped: Any) -> None:
         self._count.__exit__(*stopped)
         self._reader.elsewhere += self._count.flops
-
-
-# ------------------------------------------------------------------------------------ one phase
-
-
-def _look_at(method: Method[Any], task: Task, phase: Phase, look: Preprocessing) -> PhaseWork:
-    sets = (phase.data, phase.replay)
-    is_partial = any(one is not None and one.is_known is not None for one in sets)
-    flops: dict[tuple[bool, bool, bool], float] = {}
-    method.train()
-    with only_moving(method, phase):
-        for in_part in (False, True) if is_partial else (False,):
-            shown = replace(phase, partial_view_ratio=float(in_part))
-            for whole_step, batch in _batches(shown, look):
-                for is_replay in (False, True):
-                    rows = torch.nonzero(batch.is_replay == is_replay).flatten()
-                    if len(rows):
-                        found = _mean_flops(method, phase, _part(batch, rows))
-                        flops[whole_step, is_replay, in_part] = found
-    method.eval()
-    return PhaseWork(
-        phase.name, phase, _per_class(phase.data, task), _per_class(phase.replay, task), flops
-    )
-
-
-def _mean_flops(method: Method[Any], phase: Phase, batch: Batch) -> float:
-    """FLOPs of a row, on average over the kinds that the method tells apart."""
-    if not isinstance(method, TellsRows):
-        return _count(method, phase, _part(batch, torch.arange(len(batch.labels))[:_COUNTED]))
-    kinds = method.row_kinds(batch)
-    shares = torch.bincount(method.row_kinds(_many_rows(batch))) / _MANY
-    total = 0.0
-    for kind in kinds.unique().tolist():
-        rows = torch.nonzero(kinds == kind).flatten()[:_COUNTED]
-        total += float(shares[kind]) * _count(method, phase, _part(batch, rows))
-    return total
-
-
-def _many_rows(batch: Batch) -> Batch:
-    """The first row many times, with other draws: to see how often rows are of which kind."""
-    rng = torch.Generator().manual_seed(0)
-    return replace(
-        _part(batch, torch.zeros(_MANY, dtype=torch.int64)),
-        draw=lambda _, *shape: torch.rand(_MANY, *shape, generator=rng),
-    )
-
-
-def _batches(phase: Phase, look: Preprocessing) -> Iterator[tuple[bool, Batch]]:
-    """A batch of a whole step and one of another, as far as there are both; half of it new."""
-    changes = {"batch_size": 4 * _COUNTED, "sampling": "share", "new_share": (0.5, 0.5)}
-    few = replace(phase, schedule=phase.schedule.model_copy(update=changes))
-    feeder = Feeder(few, look, 0, torch.device("cpu"))
-    num_steps = feeder.sampler.num_steps
-    picked: dict[bool, int] = {}
-    for step in range(num_steps):
-        picked.setdefault(is_whole(phase, step, num_steps), step)
-    for kind, step in picked.items():
-        for parts in feeder.batches(range(step, step + 1), range(1), 1):
-            yield kind, parts[0]
-
-
-def is_whole(phase: Phase, step: int, num_steps: int) -> bool:
-    return phase.is_whole_step is not None and phase.is_whole_step(step, num_steps)
-
-
-def _part(batch: Batch, rows: Tensor) -> Batch:
-    return replace(
-        batch,
-        views=batch.views[rows],
-        labels=batch.labels[rows],
-        is_replay=batch.is_replay[rows],
-        is_known=None if batch.is_known is None else batch.is_known[rows],
-        twin_views=None if batch.twin_views is None else batch.twin_views[rows],
-        ids=batch.ids[rows],
-        draw=lambda name, *shape: batch.draw(name, *shape)[rows],
-    )
-
-
-def _count(method: Method[Any], phase: Phase, batch: Batch) -> float:
-    """The FLOPs of a row in every player's turn; one that moves more rarely counts in part."""
-    total = 0.0
-    for player in phase.players:
-        with ShapeFlops() as count:
-            torch.stack([term.float() for term in player.loss(batch).values()]).sum().backward()
-        total += count.flops / player.every
-        method.zero_grad(set_to_none=True)
-    return total / len(batch.labels)
-
-
-def _per_class(images: ImageSet | None, task: Task) -> PerClass:
-    if images is None:
-        return None, None
-    is_new = images.labels >= task.num_old_classes
-
-    def mean(labels: Tensor) -> float | None:
-        return len(labels) / len(labels.unique()) if len(labels) else None
-
-    return mean(images.labels[is_new]), mean(images.labels[~is_new])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from remnant.planning.rehearsal import PerClass, PhaseWork, Rehearsal, TaskWork, is_whole
+from remnant.planning.phase_work import PerClass, PhaseWork, is_whole
+from remnant.planning.rehearsal import Rehearsal, TaskWork
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,28 @@
-"""Presets of methods on a frozen, pretrained encoder.
+"""Presets of methods on a pretrained encoder.
 
 Their numbers never share a table with those of networks that are trained from scratch: ImageNet has
 shown the encoder most of what these data sets contain.
 """
 
 from remnant.encoders import describe_encoder
-from remnant.methods.frozen_features import DEFAULT_ENCODER, FrozenConfig
+from remnant.methods.base import MethodConfig
+from remnant.methods.frozen_features import DEFAULT_ENCODER
 from remnant.methods.ncm import NCMConfig
 from remnant.methods.ranpac import RanPACConfig
+from remnant.methods.tuned import TunedConfig
 from remnant.recipes.presets import Preset, Setup
 from remnant.recipes.protocols import LITE, SMALL
 
-_ABOUT = "on the frozen encoder efficientnet-lite0, pretrained on ImageNet"
+_ABOUT = "on the encoder efficientnet-lite0, pretrained on ImageNet"
 # Chosen: small images are enlarged by half as much as the encoder was made for, at a quarter of the
 # time.
 _SMALLER = describe_encoder(DEFAULT_ENCODER).model_copy(update={"image_size": 112})
 
 
-def _preset(config: type[FrozenConfig]) -> Preset:
+def _preset(config: type[MethodConfig]) -> Preset:
     name = config.model_fields["name"].default
-    setup = Setup(config(name=name, encoder=_SMALLER), about=_ABOUT)
+    setup = Setup(config.parse({"name": name, "encoder": _SMALLER.model_dump()}), about=_ABOUT)
     return Preset(name, (*SMALL, *LITE), {"digits": setup, "mini": setup})
 
 
-PRESETS = (_preset(NCMConfig), _preset(RanPACConfig))
+PRESETS = (_preset(NCMConfig), _preset(RanPACConfig), _preset(TunedConfig))

@@ -1,6 +1,7 @@
 """Presets of PODNet. [podnet] Douillard et al., ECCV 2020. [bimae] Zhai et al., ICCV 2023.
 
 Departs from [podnet]: images are cropped and flipped; published, brightness varies too.
+Departs from [podnet]: small recipes do not clamp gradients in training, only in tuning.
 """
 
 from typing import Any

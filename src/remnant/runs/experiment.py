@@ -14,14 +14,13 @@ from typing import Any
 
 import torch
 
-from remnant import metrics
-from remnant.config import RunConfig, load_config
+from remnant.config import RunConfig, load_config, settle
 from remnant.data import describe_dataset, load_dataset
 from remnant.data.stream import TaskStream, resolve_tasks
 from remnant.errors import InputError
 from remnant.files import new_folder, only_writer, remove_temporary_files, write_json
 from remnant.images import Task
-from remnant.methods import Decides, Draws, build_method, kept_bytes
+from remnant.methods import Draws, build_method
 from remnant.phases import RunWatcher, Watcher
 from remnant.planning.flops import predict_flops
 from remnant.reports import write_report
@@ -29,6 +28,7 @@ from remnant.runs.drawings import write_drawings
 from remnant.runs.environment import with_recorded_threads, write_environment
 from remnant.runs.evaluation import draw_memory, draw_tests, redraw_tests
 from remnant.runs.events import Counters, EventLog
+from remnant.runs.result_summary import summarise
 from remnant.runs.run_folder import (
     CHECKPOINTS,
     CONFIG,
@@ -37,8 +37,6 @@ from remnant.runs.run_folder import (
     MEMORY,
     MEMORY_PICTURE,
     REPORT,
-    Decision,
-    MemoryResult,
     RunResult,
     is_finished,
     read_density,
@@ -72,7 +70,7 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
             behind then.
     """
     validate_run(config)
-    config = config.model_copy(update={"training": as_launched(config.training)})
+    config = settle(config).model_copy(update={"training": as_launched(config.training)})
     advice = f"Choose another --out, or continue its run with remnant resume {folder}."
     files = (CONFIG, ENVIRONMENT)
     with new_folder(folder, advice, files) if is_main_process() else nullcontext():
@@ -132,9 +130,7 @@ class Experiment:
         self._config = config
         self._folder = folder
         dataset = load_dataset(config.data)
-        known = describe_dataset(config.data)
-        tasks = resolve_tasks(config.stream, known)
-        self._default_order = known.default_order
+        tasks = resolve_tasks(config.stream, describe_dataset(config.data))
         self._stream = TaskStream(dataset.train, dataset.test, dataset.class_names, tasks)
         # Starts the other processes: only now, so that an error in the data is printed once.
         self._processes = Processes(config.training)
@@ -315,53 +311,8 @@ class Experiment:
 
     def _result(self, num_tasks_done: int) -> RunResult:
         """The numbers so far."""
-        config, stream, counters = self._config, self._stream, self._counters
-        order = config.stream.order
-        if order == "default" and config.stream.task_classes is None:
-            order = self._default_order
         predictions = [read_predictions(self._folder, task) for task in range(num_tasks_done)]
-        return RunResult(
-            recipe=config.recipe,
-            method=config.method.name,
-            dataset=config.data.dataset,
-            seed=config.seed,
-            order=order,
-            task_sizes=list(stream.task_sizes),
-            class_names=list(stream.class_names),
-            parameters=counters.parameters_per_task[-1],
-            kept_bytes=kept_bytes(self._method),
-            flops_per_image={"predict": counters.predict_flops_per_task[-1]},
-            memory=self._memory_result(),
-            decisions=self._decisions(),
-            train_seconds=round(counters.train_seconds, 3),
-            train_images_per_second=round(
-                counters.train_images / max(counters.train_seconds, 1e-9), 2
-            ),
-            seconds_per_task=[round(seconds, 3) for seconds in counters.seconds_per_task],
-            parameters_per_task=counters.parameters_per_task,
-            predict_flops_per_task=counters.predict_flops_per_task,
-            train_flops=counters.train_flops,
-            passes_over_new=counters.passes_over_new,
-            **metrics.summary(predictions, stream.task_of_label),
-        )
-
-    def _decisions(self) -> list[Decision]:
-        method = self._method
-        found = method.decisions() if isinstance(method, Decides) else []
-        return [Decision.model_validate(one) for one in found]
-
-    def _memory_result(self) -> MemoryResult:
-        memory = self._method.memory
-        if memory is None:
-            return MemoryResult()
-        return MemoryResult(
-            budget_bytes=memory.budget_bytes,
-            used_bytes=memory.nbytes,
-            exemplars_per_class=memory.counts,
-            ledger=memory.ledger(),
-            digest=memory.digest(),
-            working_bytes=self._counters.working_bytes,
-        )
+        return summarise(self._config, self._stream, self._method, self._counters, predictions)
 
 
 def _finish_page(folder: Path) -> bool:
@@ -385,7 +336,7 @@ def _telling_of_loss(folder: Path) -> Iterator[None]:
     except LostProcessError as error:
         if not is_main_process():
             sys.exit(2)
-        raise InputError(f"{error}; remnant resume {folder} goes on.") from None
+        raise InputError(f"{error}. Continue the run with remnant resume {folder}.") from None
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from remnant.errors import InputError
 from remnant.learner.measuring import GuardError
-from remnant.learner.store import explain_failure
+from remnant.learner.work_folder import explain_failure
 from remnant.phases import StepReport
 from remnant.serving.schemas import JobStatus
 from remnant.terminal.progress import TimeLeft

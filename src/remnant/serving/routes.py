@@ -105,7 +105,7 @@ def score(session: Session, name: Names, images: Images) -> schemas.Score:
                 index=place,
                 file=file,
                 name=str(true),
-                taken_for=str(taken),
+                predicted=str(taken),
                 probability=share,
             )
             for place, (file, true, taken, share) in zip(scored.places, scored.files, strict=True)
@@ -118,7 +118,7 @@ def get_plan(
     session: Session,
     images: Annotated[int, Query(ge=1, le=100_000, description="Number of images to teach.")] = 1,
 ) -> schemas.TeachingPlan:
-    """Get what teaching would use, and about how long it would take."""
+    """Get the settings that teaching would use, and an estimate of how long it would take."""
     return plan_teaching(session.version(), images)
 
 
@@ -156,7 +156,7 @@ def teach(
 
 @router.post("/undo", responses=_errors(_409="A job is running, or there is nothing to undo."))
 def undo(session: Session) -> schemas.UndoneUpdate:
-    """Take the last update of the store back, once."""
+    """Undo the last update of the store, once."""
     return schemas.UndoneUpdate(message=session.undo())
 
 

@@ -46,7 +46,7 @@ class StoreInfo(Settings):
     history: list[dict[str, Any]] = Field(description="One entry per update, oldest first.")
     limits: UploadLimits = Field(description="Upload limits of this server.")
     job: int | None = Field(description="Id of the running job; null if no job is running.")
-    can_undo: bool = Field(description="Whether POST /api/undo can take the last update back.")
+    can_undo: bool = Field(description="Whether POST /api/undo can undo the last update.")
 
 
 class ClassInfo(Settings):
@@ -97,7 +97,7 @@ class Prediction(Settings):
     )
     is_known: bool | None = Field(
         description="Whether the image is of one of the classes at all; false for what is unlike "
-        "anything taught, null if the method cannot tell."
+        "anything taught, null if the method cannot reject images."
     )
 
 
@@ -112,7 +112,7 @@ class TeachingPlan(Settings):
     image_size: int = Field(description="Side to which images are resized, in pixels.")
     images: int = Field(description="Number of images that the estimate is for.")
     seconds: float | None = Field(description="Estimated seconds; null if nothing is known.")
-    basis: str = Field(description="What the estimate rests on, in a few words.")
+    basis: str = Field(description="What the estimate is based on, in a few words.")
 
 
 class JobStatus(Settings):
@@ -141,34 +141,38 @@ class JobStatus(Settings):
 
 
 class ClassScore(Settings):
-    """How many images of a class were right."""
+    """Accuracy on the images of one class."""
 
     name: str = Field(description="Name of the class.")
     images: int = Field(description="Number of images of the class in the request.")
-    accuracy: float = Field(ge=0, le=100, description="Percent of them that were right.")
+    accuracy: float = Field(
+        ge=0, le=100, description="Percent of them that were predicted correctly."
+    )
 
 
 class Mistake(Settings):
-    """An image that was taken for another class."""
+    """An image that was predicted as another class."""
 
     index: int = Field(description="Place of the image in the request, from 0.")
     file: str = Field(description="File name of the image, as it was sent.")
     name: str = Field(description="The class of the image.")
-    taken_for: str = Field(description="The class that was predicted.")
+    predicted: str = Field(description="The class that was predicted.")
     probability: float = Field(ge=0, le=1, description="Probability of the predicted class.")
 
 
 class Score(Settings):
-    """How the store does on images whose classes are known."""
+    """Accuracy on images whose classes are known."""
 
     images: int = Field(description="Number of images.")
-    accuracy: float = Field(ge=0, le=100, description="Percent of the images that were right.")
+    accuracy: float = Field(
+        ge=0, le=100, description="Percent of the images that were predicted correctly."
+    )
     classes: list[ClassScore] = Field(description="The classes that have images.")
-    mistakes: list[Mistake] = Field(description="All mistakes, the surest first.")
+    mistakes: list[Mistake] = Field(description="All mistakes, most confident first.")
 
 
 class UndoneUpdate(Settings):
-    """The outcome of taking an update back."""
+    """The outcome of undoing an update."""
 
     message: str = Field(description="What the store holds now.")
 

@@ -13,7 +13,7 @@ from remnant.errors import InputError
 from remnant.learner import forget_in_store, learn_into_store, undo_in_store
 from remnant.learner.inputs import FramedImage
 from remnant.learner.previous_store import previous_of
-from remnant.learner.store import explain_failure
+from remnant.learner.work_folder import explain_failure
 from remnant.serving.jobs import ConflictError, Job, Jobs, Observer
 from remnant.serving.schemas import ClassInfo, StoreInfo
 from remnant.serving.store_version import StoreVersion, read_version, stamp_of

@@ -38,7 +38,7 @@ def _from_history(version: StoreVersion, _: int) -> tuple[float | None, str]:
         seconds, count = entry.get("seconds"), entry.get("images")
         if isinstance(seconds, int | float) and isinstance(count, int):
             return float(seconds), f"the last update, of {count:,} images, took {seconds:g} s"
-    return None, "no update of this store has told how long it took"
+    return None, "no update of this store has been timed yet"
 
 
 def _without_folder(name: str) -> str:

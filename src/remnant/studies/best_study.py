@@ -6,7 +6,7 @@ from remnant.studies.budgets_study import CONVOLUTIONS, ORDERS
 from remnant.studies.columns import in_tasks, smoke
 from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, Claim, Column, Row, Study
 
-_CODED = {"memory.codec": {"name": "transform", "quality": 50}}
+_CODED = {"memory.codec": {"name": "transform", "quality": "auto"}}
 _BALANCED = {"method.first.sampling": "balanced"}
 
 

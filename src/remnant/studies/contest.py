@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from remnant.errors import InputError, nearest
 from remnant.memory import CODECS
+from remnant.memory.codecs.rates import RateConfig
 from remnant.methods import METHODS
 from remnant.recipes import PRESETS
 from remnant.studies.evidence import Cell
@@ -80,10 +81,17 @@ def _rows(method: str, request: ContestRequest) -> list[Row]:
             f"{method}-{codec}",
             f"{method}, {codec}",
             method,
-            changes={"memory.codec.name": codec, "memory.budget": request.budget},
+            changes={"memory.codec": _coded(codec), "memory.budget": request.budget},
         )
         for codec in request.codecs
     ]
+
+
+def _coded(name: str) -> dict[str, str]:
+    """A codec at the quality that suits the budget, the same for all methods."""
+    config = CODECS[name].Config
+    takes_auto = issubclass(config, RateConfig) and config.takes_auto
+    return {"name": name} | ({"quality": "auto"} if takes_auto else {})
 
 
 def learn_command(winner: Cell, request: ContestRequest) -> str:
@@ -92,7 +100,6 @@ def learn_command(winner: Cell, request: ContestRequest) -> str:
         f"remnant learn my.remnant {quote(request.folder)} --method {winner.row.preset}",
         f"--budget {request.budget} --image-size {request.image_size}",
     ]
-    codec = winner.row.changes.get("memory.codec.name")
-    if codec is not None:
-        parts.append(f"--set memory.codec.name={codec}")
+    codec = winner.row.changes.get("memory.codec", {})
+    parts += [f"--set memory.codec.{name}={value}" for name, value in codec.items()]
     return " ".join(parts)

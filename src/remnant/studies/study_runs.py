@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from remnant.config import RunConfig, load_config, override
+from remnant.config import RunConfig, load_config, override, settle
 from remnant.errors import InputError
 from remnant.recipes import PROTOCOLS, RECIPES, load_recipe
 from remnant.runs.run_folder import CONFIG, is_finished
@@ -51,7 +51,7 @@ def is_same(one: RunConfig, other: RunConfig) -> bool:
 
 
 def _essence(config: RunConfig) -> dict[str, Any]:
-    return config.model_dump(mode="json", exclude=_OF_THE_MACHINE)  # type: ignore[arg-type]
+    return settle(config).model_dump(mode="json", exclude=_OF_THE_MACHINE)  # type: ignore[arg-type]
 
 
 def runs_of(

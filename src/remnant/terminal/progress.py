@@ -98,6 +98,11 @@ class Window:
         return f"{self._images / max(self._seconds, 1e-9):,.0f} images/s"
 
 
+def accuracy_of(report: StepReport) -> list[str]:
+    """What was measured at the end of an epoch, if anything was."""
+    return [] if report.accuracy is None else [f"{report.accuracy:.1f} % of held-back images"]
+
+
 class EpochLines:
     """One line per epoch, for logs and pipes."""
 
@@ -121,6 +126,7 @@ class EpochLines:
         parts = (
             f"task {report.task + 1}/{self._num_tasks} {report.phase}",
             f"epoch {report.epoch + 1}/{report.num_epochs}",
+            *accuracy_of(report),
             self._window.losses,
             self._window.speed,
             str(self._left),
@@ -164,6 +170,7 @@ class ProgressBar:
         self._phase: tuple[int, str] | None = None
         self._epochs = Window(), Window()  # the phase so far, and its current epoch
         self._shown = 0.0
+        self._accuracy: list[str] = []  # as last measured
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()
@@ -181,7 +188,11 @@ class ProgressBar:
         whole.add(report)
         epoch.add(report)
         is_last = report.step + 1 == report.num_steps
-        if is_last or time.monotonic() - self._shown > _SECONDS_BETWEEN_UPDATES:
+        if (
+            is_last
+            or report.accuracy is not None
+            or time.monotonic() - self._shown > _SECONDS_BETWEEN_UPDATES
+        ):
             self._show(report)
         if is_last:
             line = f"{self._name(report)}  {whole.speed}  {epoch.losses}"
@@ -196,7 +207,8 @@ class ProgressBar:
     def _show(self, report: StepReport) -> None:
         whole, epoch = self._epochs
         self._shown = time.monotonic()
-        self._bar.losses = epoch.losses
+        self._accuracy = accuracy_of(report) or self._accuracy
+        self._bar.losses = "  ".join([*self._accuracy, epoch.losses])
         self._bar.update(
             self._row,
             description=self._name(report),

@@ -59,11 +59,11 @@ def class_table(facts: Facts) -> Table:
 
 
 def score_table(rows: list[tuple[Any, int, float, str]]) -> Table:
-    """Every class with its images, its accuracy and what it is most often taken for."""
+    """Every class with its images, its accuracy and what it is most often predicted as."""
     table = Table("class", box=None, pad_edge=False)
     for title in ("images", "right"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("most often taken for")
+    table.add_column("most often predicted as")
     for name, count, share, taken in rows:
         right = f"{percent_text(share)} %"
         table.add_row(Text(visible(name)), f"{count:,}", right, Text(visible(taken)))

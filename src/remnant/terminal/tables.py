@@ -88,6 +88,12 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
         label = ""
 
 
+def quality_line(config: dict[str, Any]) -> str:
+    """What a quality of "auto" came to."""
+    memory = config["memory"]
+    return f"quality      {memory['codec']['quality']}, by the rule for {memory['budget']}"
+
+
 def _describe_sizes(sizes: list[int]) -> str:
     if len(set(sizes)) == 1:
         return f"{len(sizes)} of {sizes[0]} classes"

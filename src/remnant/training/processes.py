@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from pydantic import Field
@@ -24,6 +25,9 @@ from remnant.training.devices import (
     find_hardware,
     keep_freed_memory,
 )
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 _PARENT = "REMNANT_PARENT"  # environment variable: the process that started this one
 _TORCHRUN = "TORCHELASTIC_RUN_ID"  # environment variable, set by torchrun alone
@@ -73,23 +77,13 @@ class Processes:
     """Rank, world size and collectives of this process."""
 
     def __init__(self, config: TrainingConfig) -> None:
-        # Fabric takes two seconds to import: paid only for training.
-        from lightning_fabric import Fabric
-
         self.acceleration = acceleration_of(config)
-        is_many = config.devices * config.num_nodes > 1
+        self._config = config
+        self._is_many = config.devices * config.num_nodes > 1
         _check_launcher(config)
-        self._fabric = Fabric(
-            accelerator=self.acceleration.accelerator,
-            devices=config.devices,
-            num_nodes=config.num_nodes,
-            precision=self.acceleration.precision,
-            strategy="ddp" if is_many else "auto",
-        )
-        if is_many:
+        if self._is_many:
             _end_with_parent()
-        self._fabric.launch()
-        if is_many:
+            assert self._fabric.world_size > 1, "Fabric has started the other processes"
             atexit.register(_leave)
         torch.set_num_threads(threads_of(config))
         self.threads = torch.get_num_threads()
@@ -100,23 +94,42 @@ class Processes:
         torch.backends.cudnn.allow_tf32 = self.acceleration.tf32
         torch.set_float32_matmul_precision("high" if self.acceleration.tf32 else "highest")
 
+    @cached_property
+    def _fabric(self) -> Fabric:
+        # It takes a second to import: not paid for predictions of one process.
+        from lightning_fabric import Fabric
+
+        fabric = Fabric(
+            accelerator=self.acceleration.accelerator,
+            devices=self._config.devices,
+            num_nodes=self._config.num_nodes,
+            precision=self.acceleration.precision,
+            strategy="ddp" if self._is_many else "auto",
+        )
+        fabric.launch()
+        return fabric
+
     @property
     def device(self) -> torch.device:
-        return self._fabric.device
+        if self._is_many or self.acceleration.accelerator != "cpu":
+            return self._fabric.device
+        return torch.device("cpu")
 
     @property
     def rank(self) -> int:
-        return self._fabric.global_rank
+        return self._fabric.global_rank if self._is_many else 0
 
     @property
     def count(self) -> int:
-        return self._fabric.world_size
+        return self._fabric.world_size if self._is_many else 1
 
     @property
     def is_first(self) -> bool:
         return self.rank == 0
 
     def barrier(self) -> None:
+        if self.count == 1:
+            return
         with _with_everyone():
             self._fabric.barrier()
 
@@ -127,6 +140,8 @@ class Processes:
         method.to(self.device)
 
     def autocast(self) -> AbstractContextManager[None]:
+        if self.acceleration.precision == "32-true":
+            return nullcontext()
         return self._fabric.autocast()
 
     def compiled(self, method: nn.Module) -> AbstractContextManager[None]:

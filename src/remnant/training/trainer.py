@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.methods.base import Method
-from remnant.phases import Batch, Phase, StepReport, Terms, Watcher
+from remnant.phases import Batch, Phase, PhaseDoneError, StepReport, Terms, Watcher
 from remnant.randomness import derive_seed
 from remnant.training.arithmetic import PhaseArithmetic
 from remnant.training.batches import Feeder, Preprocessing
@@ -102,6 +102,7 @@ class Trainer:
             only_moving(method, phase),
             self.processes.compiled(method),
             closing(self._batches(feeder, steps)) as batches,
+            suppress(PhaseDoneError),
         ):
             method.train()
             work = PhaseArithmetic(method, task, phase)

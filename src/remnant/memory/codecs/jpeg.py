@@ -26,6 +26,8 @@ Weighting = Literal["flat", "standard"]
 class JpegConfig(RateConfig):
     """Whole images as JPEG; tables and headers are stored once."""
 
+    takes_auto = True
+
     name: Literal["jpeg"] = "jpeg"
     # Chosen: at 32 px, 4:2:0 and 4:4:4 give the same PSNR for the same bytes near 29.5 dB, and
     # above that 4:4:4 is better.

@@ -71,6 +71,10 @@ class RatedCoder:
     """A coder held to a rate; with a target, each payload begins with its quality if it must."""
 
     def __init__(self, coder: Coder, rate: RateConfig) -> None:
+        if rate.quality == "auto":
+            raise InputError(
+                "a codec needs a number as its quality; auto is for a memory, which has a budget."
+            )
         self.coder = coder
         self.rate = rate
         self._has_target = rate.target_bytes is not None or rate.target_psnr is not None

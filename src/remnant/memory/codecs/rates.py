@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,8 +16,13 @@ _RATES = ("quality", "target_bytes", "target_psnr")
 class RateConfig(CodecConfig):
     """Exactly one of three is in force; a quality unless a target is set."""
 
-    # Of the coder, as in JPEG; filled in with the default unless a target is set.
-    quality: int | None = Field(default=None, ge=MIN_QUALITY, le=MAX_QUALITY)
+    takes_auto: ClassVar[bool] = False  # stores whole images at their own size
+
+    # As in JPEG; 75 unless a target is set. "auto": by the bytes of a class, see
+    # `memory.auto_quality`.
+    quality: (
+        Annotated[int, Field(strict=True, ge=MIN_QUALITY, le=MAX_QUALITY)] | Literal["auto"] | None
+    ) = None
     # The best quality whose payload is no longer than this; the lowest where none is.
     target_bytes: int | None = Field(default=None, ge=1)
     # The lowest quality that reaches this, in dB over the stored pixels; the best where none does.
@@ -43,6 +48,11 @@ class RateConfig(CodecConfig):
             raise ValueError(
                 f"a codec has one of {', '.join(_RATES)}; got {' and '.join(given)}. Set all but "
                 "one to none."
+            )
+        if self.quality == "auto" and not self.takes_auto:
+            raise ValueError(
+                f"memory.codec.quality=auto is for codecs of whole images, not for {self.name}. "
+                f"Set a number from {MIN_QUALITY} to {MAX_QUALITY}."
             )
         return self
 

@@ -36,6 +36,8 @@ _LOSSLESS_EFFORT = 4  # 6 takes ten times as long and is larger on CIFAR-100
 class WebpConfig(RateConfig):
     """Whole images as WebP without its container, lossy or lossless."""
 
+    takes_auto = True
+
     name: Literal["webp"] = "webp"
     lossless: bool = False  # True: every pixel comes back, and quality has no effect
 

@@ -163,7 +163,7 @@ CHARTS = (
     ),
     Chart(
         "confusion", "Confusion after the last task",
-        "What the images of each class (rows) were taken for (columns), in learning order; more "
+        "Predicted classes (columns) of the images of each class (rows), in learning order; more "
         "than 120 classes are added up by task or in groups. A bright diagonal is good; bright "
         "right-hand columns are a lean towards new classes.",
         lambda run: run.predictions() is not None, draw_confusion, 3.6,

@@ -5,7 +5,7 @@ import { $, call, element, number, percent, plural, table, withErrors } from "./
 import { afterRefresh, loaded, state } from "./store.js";
 
 const PAGE = 24;  // mistakes shown at once
-let mistakes = [];  // { file, ... } of the last check, surest first
+let mistakes = [];  // { file, ... } of the last check, most confident first
 let shown = 0;
 
 async function check(picked, left) {
@@ -36,13 +36,13 @@ async function check(picked, left) {
 }
 
 function show(score, picked, left) {
-  $("check-status").textContent = `${percent(score.accuracy)} of ${plural(score.images, "image")} right. ${leftOut(left)}`;
+  $("check-status").textContent = `${percent(score.accuracy)} of ${plural(score.images, "image")} correct. ${leftOut(left)}`;
   const rows = score.classes.map((one) => [one.name, number(one.images), percent(one.accuracy)]);
   $("check-table").replaceChildren(table(["Class", "Images", "Right"], rows));
   mistakes = score.mistakes.map((one) => ({ ...one, picture: picked[one.index].file }));
   $("check-mistakes").replaceChildren();
   shown = 0;
-  $("check-mistakes-title").textContent = mistakes.length ? "Surest mistakes" : "No mistakes";
+  $("check-mistakes-title").textContent = mistakes.length ? "Most confident mistakes" : "No mistakes";
   $("check-result").hidden = false;
   showMore();
 }
@@ -50,7 +50,7 @@ function show(score, picked, left) {
 function showMore() {
   for (const one of mistakes.slice(shown, shown + PAGE)) {
     $("check-mistakes").append(element("li", {}, thumbnail(one.picture, `${one.picture.name}: ${one.name}`),
-      element("p", { textContent: `${one.name}, taken for ${one.taken_for} (${percent(100 * one.probability)})` }),
+      element("p", { textContent: `${one.name}, predicted as ${one.predicted} (${percent(100 * one.probability)})` }),
       element("p", { className: "file", textContent: one.picture.name })));
   }
   shown = Math.min(shown + PAGE, mistakes.length);

@@ -130,7 +130,7 @@ async function cancel() {
 
 function measured(update) {
   const where = `${plural(update.measured_images ?? 0, "image")} ${MEASURED_ON[update.measured_on] ?? ""}`;
-  if (typeof update.accuracy === "number") return `${percent(update.accuracy)} right, of ${where}.`;
+  if (typeof update.accuracy === "number") return `${percent(update.accuracy)} correct, of ${where}.`;
   return update.class_accuracy_before?.length ? "There were too few new images to measure them." : "There were too few images to measure its accuracy.";
 }
 

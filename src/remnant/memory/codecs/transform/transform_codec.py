@@ -57,6 +57,8 @@ _COLOURS = np.array([[1, 1, 1], [1, 0, -1], [-1, 2, -1]]) / np.sqrt([[3], [2], [
 class TransformConfig(RateConfig):
     """Whole images through a transform coder made for small pictures."""
 
+    takes_auto = True
+
     name: Literal["transform"] = "transform"
 
 

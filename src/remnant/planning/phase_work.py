@@ -1,0 +1,121 @@
+"""What the images of one phase take: one step of each kind, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from remnant.images import ImageSet, Task
+from remnant.methods import Method, TellsRows
+from remnant.phases import Batch, Phase
+from remnant.planning.shape_flops import ShapeFlops
+from remnant.training.batches import Feeder, Preprocessing
+from remnant.training.trainer import only_moving
+
+_COUNTED = 4  # rows of each kind
+_MANY = 2048  # draws
+
+# Of an image set: images per class, among new classes and among old ones. None: no such class.
+PerClass = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class PhaseWork:
+    """What one phase of a task takes."""
+
+    name: str
+    phase: Phase
+    data: PerClass
+    replay: PerClass
+    # FLOPs of a row by what it is: (in a whole step, replayed, known in part).
+    flops: dict[tuple[bool, bool, bool], float]
+
+
+def count_phase(method: Method[Any], task: Task, phase: Phase, look: Preprocessing) -> PhaseWork:
+    sets = (phase.data, phase.replay)
+    is_partial = any(one is not None and one.is_known is not None for one in sets)
+    flops: dict[tuple[bool, bool, bool], float] = {}
+    method.train()
+    with only_moving(method, phase):
+        for in_part in (False, True) if is_partial else (False,):
+            shown = replace(phase, partial_view_ratio=float(in_part))
+            for whole_step, batch in _batches(shown, look):
+                for is_replay in (False, True):
+                    rows = torch.nonzero(batch.is_replay == is_replay).flatten()
+                    if len(rows):
+                        found = _mean_flops(method, phase, batch.take(rows))
+                        flops[whole_step, is_replay, in_part] = found
+    method.eval()
+    return PhaseWork(
+        phase.name,
+        phase,
+        count_per_class(phase.data, task),
+        count_per_class(phase.replay, task),
+        flops,
+    )
+
+
+def _mean_flops(method: Method[Any], phase: Phase, batch: Batch) -> float:
+    """FLOPs of a row, on average over the kinds that the method tells apart."""
+    if not isinstance(method, TellsRows):
+        return _count(method, phase, batch.take(torch.arange(len(batch.labels))[:_COUNTED]))
+    kinds = method.row_kinds(batch)
+    shares = torch.bincount(method.row_kinds(_many_rows(batch))) / _MANY
+    total = 0.0
+    for kind in kinds.unique().tolist():
+        rows = torch.nonzero(kinds == kind).flatten()[:_COUNTED]
+        total += float(shares[kind]) * _count(method, phase, batch.take(rows))
+    return total
+
+
+def _many_rows(batch: Batch) -> Batch:
+    """The first row many times, with other draws: to see how often rows are of which kind."""
+    rng = torch.Generator().manual_seed(0)
+    return replace(
+        batch.take(torch.zeros(_MANY, dtype=torch.int64)),
+        draw=lambda _, *shape: torch.rand(_MANY, *shape, generator=rng),
+    )
+
+
+def _batches(phase: Phase, look: Preprocessing) -> Iterator[tuple[bool, Batch]]:
+    """A batch of a whole step and one of another, as far as there are both; half of it new."""
+    changes = {"batch_size": 4 * _COUNTED, "sampling": "share", "new_share": (0.5, 0.5)}
+    few = replace(phase, schedule=phase.schedule.model_copy(update=changes))
+    feeder = Feeder(few, look, 0, torch.device("cpu"))
+    num_steps = feeder.sampler.num_steps
+    picked: dict[bool, int] = {}
+    for step in range(num_steps):
+        picked.setdefault(is_whole(phase, step, num_steps), step)
+    for kind, step in picked.items():
+        for parts in feeder.batches(range(step, step + 1), range(1), 1):
+            yield kind, parts[0]
+
+
+def is_whole(phase: Phase, step: int, num_steps: int) -> bool:
+    return phase.is_whole_step is not None and phase.is_whole_step(step, num_steps)
+
+
+def _count(method: Method[Any], phase: Phase, batch: Batch) -> float:
+    """The FLOPs of a row in every player's turn; one that moves more rarely counts in part."""
+    total = 0.0
+    for player in phase.players:
+        with ShapeFlops() as count:
+            torch.stack([term.float() for term in player.loss(batch).values()]).sum().backward()
+        total += count.flops / player.every
+        method.zero_grad(set_to_none=True)
+    return total / len(batch.labels)
+
+
+def count_per_class(images: ImageSet | None, task: Task) -> PerClass:
+    if images is None:
+        return None, None
+    is_new = images.labels >= task.num_old_classes
+
+    def mean(labels: Tensor) -> float | None:
+        return len(labels) / len(labels.unique()) if len(labels) else None
+
+    return mean(images.labels[is_new]), mean(images.labels[~is_new])
