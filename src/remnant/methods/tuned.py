@@ -64,7 +64,10 @@ class Tuned(Method[TunedConfig]):
         if not isinstance(blocks, nn.Sequential):
             return []
         after = (getattr(self.encoder.network, name, None) for name in ("head", "norm"))
-        parts = [*blocks[-self.config.num_blocks :], *(part for part in after if part is not None)]
+        parts = [
+            *list(blocks)[-self.config.num_blocks :],
+            *(part for part in after if part is not None),
+        ]
         return [parameter for part in parts for parameter in part.parameters()]
 
     def begin_task(self, task: Task, reader: Reader) -> None:
