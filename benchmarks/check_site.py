@@ -90,9 +90,11 @@ def _broken(site: Path) -> Iterator[str]:
                 yield f"{name} leads out of the site, to {link}."
             elif not target.exists():
                 yield f"{name} leads to {link}, which does not exist."
-            elif parts.fragment and target.suffix == ".html":
-                if unquote(parts.fragment) not in read(target).ids:
-                    yield f"{name} leads to {link}, but there is no such place on that page."
+            elif target.suffix == ".html" and unquote(parts.fragment) not in {
+                "",
+                *read(target).ids,
+            }:
+                yield f"{name} leads to {link}, but there is no such place on that page."
 
 
 def main() -> None:

@@ -66,9 +66,7 @@ def test_comments_of_fields_are_read() -> None:
 
         # A group.
 
-        three: int = (
-            3  # within
-        )
+        three: int = 3  # within
 
     assert field_comments(Example) == {"one": "Above, over two lines. and beside",
                                        "three": "within"}  # fmt: skip

@@ -47,7 +47,7 @@ def test_a_sound_site_has_no_problem_and_each_planted_one_is_named(tmp_path: Pat
     assert "docs/orphan.md is in no section" in found
     assert "two.html leads to gone.png, which does not exist" in found
     assert "two.html leads to gone.json, which does not exist" in found
-    assert "two.html leads out of the site, to ../../README.md" in found
+    assert "two.html leads out of the site, to ../../" in found
     assert "there is no such place" in found
     assert "two.html loads https://cdn.test/x.png" in found
     assert len(found.splitlines()) == 6

@@ -13,8 +13,8 @@ from remnant.methods import METHODS
 _INTRO = """# All codecs
 
 What `remnant list codecs` lists: the forms in which an exemplar can be stored. How many bytes each
-takes, and what it loses, is [measured](../codecs.md); `remnant plan --dataset D --budget B` measures
-it on your images.
+takes, and what it loses, is [measured](../codecs.md); `remnant plan --dataset D --budget B`
+measures it on your images.
 
 ## Settings
 

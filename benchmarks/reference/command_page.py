@@ -14,9 +14,9 @@ from remnant.cli import app
 
 _INTRO = """# Commands
 
-What `remnant --help` and `remnant COMMAND --help` say, on one page. Every command exits with 0 if all
-went well, and with 2 and one sentence on standard error if its input cannot be used. With `--json`,
-standard output is one JSON document and everything else goes to standard error.
+What `remnant --help` and `remnant COMMAND --help` say, on one page. Every command exits with 0 if
+all went well, and with 2 and one sentence on standard error if its input cannot be used. With
+`--json`, standard output is one JSON document and everything else goes to standard error.
 """
 _FEW = 4  # options that the usage line names
 

@@ -87,9 +87,9 @@ _INTRO = """# Files and schemas
 
 No file is a pickle. JSON files are plain; arrays are
 [safetensors](https://huggingface.co/docs/safetensors), readable by any tool for it. Every
-safetensors file of remnant has one metadata key, `remnant`: JSON with `format`, `version`, `metadata`
-and `digest`, a SHA-256 of all else, which is checked whenever the file is read. Files are written
-beside their place, synced, and renamed, so that none is ever half-written.
+safetensors file of remnant has one metadata key, `remnant`: JSON with `format`, `version`,
+`metadata` and `digest`, a SHA-256 of all else, which is checked whenever the file is read. Files
+are written beside their place, synced, and renamed, so that none is ever half-written.
 
 ```
 remnant schema config > config.schema.json    # of config.json; editors complete and check with it
@@ -105,14 +105,15 @@ def files_page() -> str:
         _INTRO,
         "## A run folder\n",
         table(("file", "what it holds"), _rows(RUN_FILES)),
-        "A folder of several runs (`--seeds`, `--grid`) has a run folder for each, the comparison as "
-        f"`{run_folder.REPORT}`, and `{run_folder.SWEEP}`: by name, the config of every run.\n",
-        f"### {run_folder.RESULT}\n\nAccuracies are percent; rows of the matrix are tasks. A reader "
-        "must put up with entries that it does not know: newer versions add some.\n",
+        "A folder of several runs (`--seeds`, `--grid`) has a run folder for each, the comparison "
+        f"as `{run_folder.REPORT}`, and `{run_folder.SWEEP}`: by name, the config of every run.\n",
+        f"### {run_folder.RESULT}\n\nAccuracies are percent; rows of the matrix are tasks. A "
+        "reader must put up with entries that it does not know: newer versions add some.\n",
         _fields(RunResult),
         f"### {run_folder.ENVIRONMENT}\n",
         table(("entry", "meaning"), _rows(ENVIRONMENT)),
-        f"### {EVENTS}\n\nOne JSON object per line. A line that a killed process cut off is skipped.\n",
+        f"### {EVENTS}\n\nOne JSON object per line. A line that a killed process cut off is "
+        "skipped.\n",
         table(("`event`", "other entries"), _rows(EVENT_LINES)),
         "### Arrays\n",
         table(("file", "array", "type and shape"), _array_rows()),

@@ -18,9 +18,13 @@ class Entry:
 
 @cache
 def recipe_index() -> tuple[Entry, ...]:
+    setups: dict[tuple[str, str], tuple[str, str | None]] = {}
     found = []
     for name, recipe in RECIPES.items():
-        setup = recipe.setup
-        codec = None if setup.codec is None else setup.codec.name
-        found.append(Entry(name, recipe.preset.name, setup.method.name, codec))
+        key = (recipe.preset.name, recipe.protocol.scale)
+        if key not in setups:
+            setup = recipe.setup
+            codec = None if setup.codec is None else setup.codec.name
+            setups[key] = setup.method.name, codec
+        found.append(Entry(name, recipe.preset.name, *setups[key]))
     return tuple(found)

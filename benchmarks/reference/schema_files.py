@@ -14,6 +14,7 @@ from remnant.config import RunConfig
 from remnant.learner.store import KIND, VERSION, StoreHeader
 from remnant.memory import CODECS, CodecConfig
 from remnant.methods import METHODS, MethodConfig
+from remnant.methods.wrapping import WrapperConfig
 from remnant.runs.run_folder import RunResult
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -78,6 +79,11 @@ def _schema_of(
         defs[name] = {word: [{"$ref": f"#/$defs/{one.__name__}"} for one in several]}
     if CodecConfig.__name__ in choices:  # a codec may be given by its name alone
         defs[CodecConfig.__name__]["anyOf"].insert(0, {"enum": list(CODECS)})
+    for kind in kinds:
+        if issubclass(kind, WrapperConfig):  # the base shares its other settings with the wrapper
+            names = {"name": {"enum": list(kind.bases)}}
+            base = {"type": "object", "properties": names, "required": ["name"]}
+            defs[kind.__name__]["properties"]["base"] = base
     used = _reachable(defs, model.__name__)
     top = defs[model.__name__]
     return {"$schema": _DIALECT, **top, "title": title,
@@ -86,8 +92,9 @@ def _schema_of(
 
 def _inside(*models: type[BaseModel]) -> list[type[BaseModel]]:
     """The configs in the fields of others."""
-    found = [one for model in models for field in model.model_fields.values()
-             for one in groups_in(field.annotation) if one not in (MethodConfig, CodecConfig)]  # fmt: skip
+    fields = [field for model in models for field in model.model_fields.values()]
+    kinds = [one for field in fields for one in groups_in(field.annotation)]
+    found = [one for one in kinds if one not in (MethodConfig, CodecConfig)]
     return [*found, *_inside(*found)] if found else []
 
 

@@ -78,8 +78,8 @@ def settings_page() -> str:
         notes = "\n\n".join(filter(None, (first_line(kind), _NOTES.get(title, ""))))
         parts += [f"## {title}\n\n{notes}\n", setting_tables(kind, prefix, links)]
     parts += [
-        "## learner\n\nThe parameters of `remnant.Learner` and the options of `remnant learn`. None "
-        "means that the value is chosen, and the first line of output says what was chosen.\n",
+        "## learner\n\nThe parameters of `remnant.Learner` and the options of `remnant learn`. "
+        "None means that the value is chosen, and the first line of output says what was chosen.\n",
         setting_tables(LearnerParameters, "", {}, about=_arguments(Learner)),
         f"## store\n\nWhat a store holds of its settings. {first_line(LearnerConfig)} It is also "
         "`settings` in the header of the [file](files.md#a-store).\n",
