@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,8 +56,6 @@ def test_a_sound_site_has_no_problem_and_each_planted_one_is_named(tmp_path: Pat
 
 
 def test_every_page_of_the_documents_has_one_place() -> None:
-    import tomllib
-
     nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
     assert list(_misplaced(nav, ROOT / "docs")) == []
 
@@ -80,8 +80,9 @@ def test_the_site_works_from_disk_in_light_and_dark_at_any_width(
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
                 shown = page.evaluate("document.body.getAttribute('data-md-color-scheme')")
                 assert shown == {"light": "default", "dark": "slate"}[scheme]
-            page.keyboard.press("Control+k")
-            page.keyboard.type("herding")
-            page.wait_for_selector("a[href*='h=herding']")
+            page.locator("label[for=__search], .md-search__button").first.click()
+            page.wait_for_timeout(500)  # until the field has the focus
+            page.keyboard.type("herding", delay=20)
+            page.get_by_text(re.compile(r"\d+ results?")).first.wait_for()
             page.close()
     assert [url for url in fetched if not url.startswith(("file:", "data:", "blob:"))] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 from benchmarks.reference.recipe_index import recipe_index
@@ -14,6 +15,7 @@ from remnant.methods import METHODS, Method, MethodConfig
 
 # The page of a method that has none of its own name.
 _PAGES = {"ncm": "ranpac"}
+_FOLDER = Path(__file__).parents[2] / "docs" / "methods"
 _MANY = 12  # recipes, from which on they are folded away
 _WORK = re.compile(r"\[([\w+-]+)\] ([A-Z][^\[\]]*?\b(?:19|20)\d\d)\b")
 _KEPT = re.compile(r'KeptTensors(?:\.of)?\(\s*"(\w+)"')
@@ -42,7 +44,8 @@ def _card(name: str, method: type[Method[Any]]) -> str:
         f"- **Keeps**: {', '.join(_kept(method))}",
         *(f"- {fact}" for fact in _facts(method)),
         *(f"- {departure}" for departure in _departures(method)),
-        f"- **More**: {_link(name)}; the code is `{_source(method)}`",
+        *([f"- **Page**: {_link(name)}"] if _link(name) else []),
+        f"- **Code**: `{_source(method)}`",
     ]
     config = method.Config
     common = tuple(MethodConfig.model_fields)
@@ -100,7 +103,7 @@ def _facts(method: type[Method[Any]]) -> list[str]:
 
 def _link(name: str) -> str:
     page = _PAGES.get(name, name)
-    return f"[{page}](../methods/{page}.md)"
+    return f"[{page}](../methods/{page}.md)" if (_FOLDER / f"{page}.md").exists() else ""
 
 
 def _source(method: type[Method[Any]]) -> str:
