@@ -36,9 +36,9 @@ _TERMS_BYTES = 2048  # size of the message with the loss terms of one step
 class TrainingConfig(Settings):
     """Devices, precision and logging of a run; changes results by rounding at most."""
 
-    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # "auto": a GPU if there is one
     devices: int = Field(default=1, ge=1)  # processes on this machine
-    num_nodes: int = Field(default=1, ge=1)
+    num_nodes: int = Field(default=1, ge=1)  # machines
     # "auto": bf16-mixed where the hardware has it (CUDA), else 32-true; on CPUs bf16 is far slower
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     tf32: bool = False  # CUDA: faster float32 matrix products of lower precision
@@ -51,8 +51,8 @@ class TrainingConfig(Settings):
     threads: int | None = Field(
         default=None, ge=1
     )  # per process; None: all cores, divided among the processes
-    checkpoint_every_steps: int = Field(default=500, ge=1)
-    log_every_steps: int = Field(default=10, ge=1)
+    checkpoint_every_steps: int = Field(default=500, ge=1)  # also at the end of each phase
+    log_every_steps: int = Field(default=10, ge=1)  # lines of events.jsonl
 
 
 class LostProcessError(InputError):
