@@ -21,7 +21,11 @@ _SMALLER = describe_encoder(DEFAULT_ENCODER).model_copy(update={"image_size": 11
 
 def _preset(config: type[MethodConfig]) -> Preset:
     name = config.model_fields["name"].default
-    setup = Setup(config.parse({"name": name, "encoder": _SMALLER.model_dump()}), about=_ABOUT)
+    values = {"name": name, "encoder": _SMALLER.model_dump()}
+    if config is TunedConfig:  # trains as long as the protocol says
+        first = TunedConfig().first.stretched(30)
+        values["first"] = first.model_copy(update={"batch_size": 64, "steps_from": "new"})
+    setup = Setup(config.parse(values), about=_ABOUT)
     return Preset(name, (*SMALL, *LITE), {"digits": setup, "mini": setup})
 
 
