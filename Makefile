@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 RUN_STAMP := .venv/.ready-to-run
 
-.PHONY: demo test test-slow test-elsewhere attack audit check format bench chromium clean
+.PHONY: demo test test-slow test-elsewhere attack audit check docs format bench chromium clean
 
 # Without the tools of developers, which take longer to install than the demo to run.
 demo: $(RUN_STAMP)
@@ -38,6 +38,12 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
+
+# The site, strictly: a broken link or a page without a place in zensical.toml ends it.
+docs: $(STAMP)
+	$(BIN)/zensical build --strict --clean
+	$(BIN)/python benchmarks/check_site.py
+	@echo "Open build/site/index.html in a browser."
 
 format: $(STAMP)
 	$(BIN)/ruff format .

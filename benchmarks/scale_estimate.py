@@ -23,6 +23,7 @@ CODECS = {
     "transform": (7_454, 170, 50),
     "jpeg": (10_575, 2_012, 1_964),
 }
+BUCKETS = 4  # of 25 MB, as torch makes them
 DIGEST_BYTES, SAVE_BYTES, NETWORK_BYTES = 0.47e9, 0.13e9, 0.78e9  # per second
 
 
@@ -60,6 +61,21 @@ def describe_training(arguments: argparse.Namespace) -> None:
         print(f"| {gpus} | " + " | ".join(f"{cell:,.1f}" for cell in cells) + " |")
 
 
+def describe_communication(arguments: argparse.Namespace, gpus: int = 8) -> None:
+    """What summing gradients adds to a step, after the backward pass and while it runs."""
+    parameters = PARAMETERS + WIDTH * arguments.classes
+    step = arguments.batch_size / gpus / (GPU_FLOPS / TRAIN_FLOPS)
+    print(f"\n{gpus} GPUs, a step of {1000 * step:.1f} ms, of which the backward pass is 2/3\n")
+    print("| network, GB/s per GPU | the sum, ms | share after | share during |")
+    print("|---:|---:|---:|---:|")
+    for speed in (10, 25, 150):
+        total = 2 * (gpus - 1) / gpus * 4 * parameters / (speed * 1e9)
+        # The last bucket is complete only when the backward pass ends.
+        left = max(total / BUCKETS, total - step * 2 / 3)
+        shares = (total / (step + total), left / (step + left))
+        print(f"| {speed} | {1000 * total:.1f} | " + " | ".join(f"{s:.0%}" for s in shares) + " |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--classes", type=int, default=21_000)
@@ -71,6 +87,7 @@ def main() -> None:
     arguments = parser.parse_args()
     describe_codecs(arguments.classes * arguments.exemplars)
     describe_training(arguments)
+    describe_communication(arguments)
 
 
 if __name__ == "__main__":

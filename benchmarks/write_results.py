@@ -32,7 +32,7 @@ from typing import Any
 from remnant.files import write_json, write_text
 from remnant.recipes import PRESETS, PROTOCOLS, RECIPES, Published
 from remnant.recipes.presets import SOURCES
-from remnant.recipes.recipe import MEASURED
+from remnant.recipes.recipe import MEASURED, TRIALS
 from remnant.reports import curves_picture, kept_picture, markdown_table
 from remnant.reports.charts.canvas import on_white
 from remnant.reports.result_tables import Table, to_markdown
@@ -47,6 +47,7 @@ from remnant.studies.study_tables import (
     difference_text,
     machine_text,
     result_table,
+    trials_text,
     verdict_table,
     verdict_text,
 )
@@ -145,6 +146,17 @@ def measured() -> dict[str, dict[str, Any]]:
     return found
 
 
+def trials() -> dict[str, int]:
+    """How many settings of each method were tried on held-out images, whatever the classes."""
+    found: dict[str, set[str]] = {}
+    for path in (DOCS / "runs").glob("trial-*/config.json"):
+        config = json.loads(path.read_bytes())
+        if config["data"]["holdout_ratio"] > 0:
+            tried = json.dumps([config[part] for part in ("augment", "memory", "method")])
+            found.setdefault(config["method"]["name"], set()).add(tried)
+    return {name: len(found[name]) for name in sorted(found)}
+
+
 # ----------------------------------------------------------------------------------------- studies
 
 
@@ -197,7 +209,8 @@ def _study_text(evidence: Evidence) -> str:
     )
     folder = StudyFolder(DOCS, evidence.study, request, [])
     machines = " ".join(f"{one}." for one in dict.fromkeys(map(machine_text, evidence.runs)))
-    parts.append(f"`{command_text(folder)}`. {machines}\n" if machines else "Not run.\n")
+    said = f"`{command_text(folder)}`. {machines} {trials_text(evidence)}\n"
+    parts.append(said if machines else "Not run.\n")
     return "\n".join(parts)
 
 
@@ -286,6 +299,7 @@ def main() -> None:
     texts = {page: _fill_runs(page.read_text(), runs) for page in PAGES}
     rows = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in measured().items()]
     MEASURED.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+    write_json(TRIALS, trials())
     for page, text in texts.items():
         page.write_text(fill_numbers(text))
 

@@ -4,7 +4,8 @@ Three charts come from the runs kept in docs/runs, and so does the number of ver
 The strip of what is stored needs a run whose memory holds patches, and its data:
 
     remnant run cifar100-mini-bimae-patches --set stream.num_classes=2 --set stream.num_tasks=1 \\
-        --set method.first.epochs=12 --set method.has_detail_branch=false --out runs/strip
+        --set data.images_per_class=100 --set method.first.epochs=10 \\
+        --set method.first.batch_size=16 --set method.has_detail_branch=false --out runs/strip
     python -m benchmarks.write_story --strip runs/strip [--data-root DIR]
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -43,6 +44,22 @@ def test_digits_are_taught_in_two_steps(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_data_set_of_ones_own_is_learned_in_two_tasks(tmp_path: Path) -> None:
     assert "% right after 2 tasks" in run("own_dataset.py", tmp_path, "--epochs", "1")
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((EXAMPLES / "photos_in_a_minute.ipynb").read_text())
+    names: dict[str, object] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    told = capsys.readouterr().out
+    assert "['flower' 'temple' 'digit'] 100 %" in told
+    assert "as before it was taught: True" in told
+    assert Learner.load("photos.remnant").classes_.tolist() == ["flower", "temple"]
 
 
 @pytest.mark.slow

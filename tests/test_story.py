@@ -18,7 +18,7 @@ MOST_BYTES = 80_000  # of a picture
 
 
 def links(page: Path) -> list[str]:
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
     return re.findall(r"\]\((?!https?:)([^)\s]+)\)", text)
 
 

@@ -24,7 +24,7 @@ from remnant.views.augment import AugmentConfig
 class LearningConfig(Settings):
     """What decides how a method learns and what it keeps, whatever the data."""
 
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0)  # of every random number
     augment: AugmentConfig = AugmentConfig()
     memory: MemoryConfig | None = None
     method: SerializeAsAny[MethodConfig]
@@ -49,7 +49,7 @@ class LearningConfig(Settings):
 class RunConfig(LearningConfig):
     """A run, complete: the same config and seed on the same machine give the same result."""
 
-    recipe: str = "custom"
+    recipe: str = "custom"  # whose settings these are, for reports
     data: DataConfig
     stream: StreamConfig = StreamConfig()
     training: TrainingConfig = TrainingConfig()

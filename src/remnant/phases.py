@@ -24,17 +24,18 @@ class OptimizerConfig(Settings):
     """An optimiser and how its learning rate moves over a phase."""
 
     name: Literal["sgd", "adam", "adamw"] = "sgd"
-    lr: float = Field(gt=0)
+    lr: float = Field(gt=0)  # learning rate at its highest
     momentum: float = Field(default=0.9, ge=0, lt=1)  # sgd only
     nesterov: bool = False  # sgd only: look ahead by the momentum; needs one above 0
     betas: tuple[float, float] = (0.9, 0.999)  # adam and adamw only
-    weight_decay: float = Field(default=0.0, ge=0)
-    decay_norms_and_biases: bool = True
+    weight_decay: float = Field(default=0.0, ge=0)  # decoupled for adamw, else added to gradients
+    decay_norms_and_biases: bool = True  # False: weight decay is for matrices and filters alone
+    # Of the learning rate, after warm-up.
     schedule: Literal["constant", "cosine", "steps"] = "constant"
     milestones: tuple[float, ...] = ()  # epochs at which "steps" multiplies by gamma
-    gamma: float = Field(default=0.1, gt=0, le=1)
+    gamma: float = Field(default=0.1, gt=0, le=1)  # of "steps"
     warmup_epochs: float = Field(default=0.0, ge=0)  # linear from warmup_lr to lr
-    warmup_lr: float = Field(default=0.0, ge=0)
+    warmup_lr: float = Field(default=0.0, ge=0)  # where warm-up starts
     min_lr: float = Field(default=0.0, ge=0)  # where "cosine" ends
     clip_norm: float | None = Field(default=None, gt=0)  # of all gradients together
     clip_value: float | None = Field(default=None, gt=0)  # of each gradient entry
@@ -46,7 +47,7 @@ Share = Annotated[float, Field(gt=0, lt=1)] | Literal["balanced"]
 class Schedule(Settings):
     """How long a phase lasts, how its batches are drawn, and what optimises it."""
 
-    epochs: int = Field(ge=1)
+    epochs: int = Field(ge=1)  # see `steps_from`
     batch_size: int = Field(ge=1)  # over all processes
     optimizer: OptimizerConfig
     # "all": an epoch passes over new data and replay; "new": it has as many steps as the new

@@ -30,6 +30,8 @@ SYMMETRIC = {
     "bimae, completed": lambda: trial("bimae", exact_view_ratio=0.0),
     "bimae, by stored patches": lambda: trial("bimae", exact_view_ratio=1.0),
     "bimae, whole images": lambda: trial("bimae", WEBP, exact_view_ratio=0.0),
+    "bimae, coded patches completed": lambda: trial("bimae", CODED_PATCHES, exact_view_ratio=0.0),
+    "dytox, by stored patches": lambda: trial("dytox", masked_input="tokens"),
     "dytox, in the mean colour": lambda: trial("dytox", masked_input="mean"),
     "dytox, whole images": lambda: trial("dytox", WEBP, masked_input="mean"),
 }

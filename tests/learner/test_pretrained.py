@@ -16,6 +16,7 @@ from remnant.errors import InputError
 from remnant.learner.encoder_choice import choose_encoder
 from remnant.learner.learner_state import LearnerParameters
 from remnant.learner.predictor import Predictor
+from remnant.learner.store import forget_with_receipt
 from remnant.views.augment import test_views as views_of_tests
 
 SIZE = 64
@@ -74,7 +75,18 @@ def test_a_forgotten_class_leaves_the_classifier_that_never_saw_it(method: str) 
     learner = taught([A, B], [C], method=method)
     message = learner.forget("b")
     assert "the classifier that never saw it" in message
-    assert rows(learner) == rows(taught([A], [C], method=method))
+    never = taught([A], [C], method=method)
+    assert rows(learner) == rows(never)
+    assert learner.digest() == never.digest()  # exemplars and all
+
+
+def test_a_receipt_names_the_store_that_never_saw_the_class(tmp_path: Path) -> None:
+    """Anyone who still has the other photos can check it by teaching them alone."""
+    path = tmp_path / "x.remnant"
+    taught([A, B], [C]).save(path)
+    _, receipt = forget_with_receipt(path, "c")
+    assert receipt.equals_never_seen
+    assert receipt.digest_after == taught([A, B]).digest()
 
 
 def test_the_same_photos_again_change_nothing() -> None:

@@ -16,7 +16,8 @@ import pytest
 from PIL import Image
 
 from remnant.archives import read_archive, write_archive
-from remnant.learner import Learner, forget_in_store, update
+from remnant.learner import Learner, forget_in_store
+from remnant.learner.epoch_ends import EpochEnds
 from remnant.learner.store import KIND, VERSION
 from remnant.learner.work_folder import only_updater
 from remnant.methods import METHODS
@@ -120,7 +121,7 @@ def test_an_interrupted_update_says_how_to_continue_and_continues(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(update.ThinnedProgress, "on_step", interrupt)
+        patch.setattr(EpochEnds, "on_step", interrupt)
         outcome = command("learn", store, "more")
     assert outcome.code == 130
     assert outcome.err.splitlines()[-1] == (
@@ -129,9 +130,7 @@ def test_an_interrupted_update_says_how_to_continue_and_continues(
     )
     assert store.read_bytes() == before
     assert "if stopped, run the same remnant learn again" in command("inspect", store).out
-    monkeypatch.setattr(
-        update.ThinnedProgress, "on_step", lambda _, report: seen.append(report.step)
-    )
+    monkeypatch.setattr(EpochEnds, "on_step", lambda _, report: seen.append(report.step))
     assert command("learn", store, "more").code == 0
     assert seen.index(5) < seen.index(4, 5), (
         "it continued from a checkpoint, not from the beginning"
@@ -146,7 +145,7 @@ def test_an_update_stopped_before_its_first_checkpoint_says_that_it_starts_over(
     def interrupt(_: object, report: StepReport) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(update.ThinnedProgress, "on_step", interrupt)
+    monkeypatch.setattr(EpochEnds, "on_step", interrupt)
     outcome = command("learn", store, "more")
     assert outcome.code == 130
     assert outcome.err.splitlines()[-1] == (

@@ -56,9 +56,9 @@ def test_a_class_whose_images_are_replaced_keeps_its_name_and_leaves_the_others(
 def test_images_are_read_only_as_far_as_they_fit() -> None:
     memory = Memory(MemoryConfig(budget="4images/class"), SHAPE, 0)
     memory.add_class(0, "a", map(Candidate, flats(1, 2, 3, 4)))
-    endless = (image for level in range(256) for image in flats(level))
+    endless = (image for level in range(100, 256) for image in flats(level))
     memory.extend_class(0, map(Candidate, endless))
-    assert next(endless)[0, 0, 0] == 2
+    assert next(endless)[0, 0, 0] == 102
 
 
 def test_the_old_ones_keep_their_form() -> None:
@@ -134,3 +134,12 @@ def test_no_sequence_of_extensions_exceeds_the_budget(
 def test_turns_go_on_with_what_is_left() -> None:
     assert "".join(take_turns("abc", "x")) == "axbc"
     assert "".join(take_turns("", "xy")) == "xy"
+
+
+def test_an_image_that_is_stored_is_not_stored_again() -> None:
+    memory = Memory(MemoryConfig(budget="8images/class"), SHAPE, 0)
+    memory.add_class(0, "zero", map(Candidate, flats(1, 2, 3)))
+    before = memory.digest()
+    assert memory.extend_class(0, map(Candidate, flats(3, 1, 2))) == 3
+    assert memory.digest() == before
+    assert memory.extend_class(0, map(Candidate, flats(2, 4))) == 4

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.write_results import PAGES, fill_numbers, measured
-from remnant.recipes.recipe import MEASURED
+from benchmarks.write_results import PAGES, fill_numbers, measured, trials
+from remnant.recipes.recipe import MEASURED, TRIALS
 
 REMEDY = "run python -m benchmarks.write_results"
 
@@ -21,6 +21,10 @@ def test_a_page_has_the_numbers_of_the_presets(page: Path) -> None:
 
 def test_what_recipes_say_was_measured_is_what_the_runs_gave() -> None:
     assert json.loads(MEASURED.read_bytes()) == measured(), REMEDY
+
+
+def test_trials_are_counted_from_the_runs_that_are_kept() -> None:
+    assert json.loads(TRIALS.read_bytes()) == trials(), REMEDY
 
 
 def test_a_wrong_number_is_mended() -> None:

@@ -146,7 +146,8 @@ DEFAULTS: dict[str, list[str]] = {
     # Released: https://github.com/Impression2805/CVPR21_PASS
     "pass": [RESNET18, "temperature: 0.1", "prototype_weight: 10.0", "feature_weight: 10.0"],
 }
-_OTHERS = {"bimae", "ncm", "ranpac"}  # the first has its equations; the others no schedule
+# Bilateral MAE has its equations tested; the others are on frozen encoders, with settings of ours.
+_OTHERS = {"bimae", "ncm", "ranpac", "tuned"}
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

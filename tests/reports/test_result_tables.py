@@ -164,6 +164,16 @@ def test_numbers_can_come_before_words() -> None:
     assert numbers_first(table).rows == [["er", "1", "2", "digits"]]
 
 
+def test_runs_on_a_pretrained_encoder_have_a_table_of_their_own(write_run: WriteRun) -> None:
+    scratch = write_run("scratch", settings=schedule_of(30))
+    frozen = write_run("frozen", settings={"method": {"name": "ncm", "encoder": {"name": "x"}}})
+    assert markdown_table([scratch]).count("| Method |") == 1
+    tables = markdown_table([frozen, scratch]).split("\n\n")
+    assert [table.count("| Method |") for table in tables] == [1, 1]
+    assert latex_table([frozen, scratch]).count("tabular") == 4
+    assert unequal_terms(read_groups([frozen, scratch])[0]) == []
+
+
 def schedule_of(epochs: int) -> dict[str, Any]:
     return {"method": {"name": "er", "first": {"epochs": epochs}, "later": None}}
 

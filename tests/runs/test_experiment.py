@@ -29,7 +29,8 @@ from remnant.methods import METHODS
 from remnant.phases import StepReport
 from remnant.recipes import load_recipe
 from remnant.runs.experiment import resume, run
-from remnant.training.processes import TrainingConfig, is_main_process
+from remnant.training.launchers import is_main_process
+from remnant.training.processes import TrainingConfig
 from remnant.views.augment import AugmentConfig
 from tests.support.pixel_method import Pixels, PixelsConfig, schedule
 from tests.support.worlds import load_once

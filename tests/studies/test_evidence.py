@@ -137,6 +137,24 @@ def test_printed_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:
     assert "| + detail branch | 79.12 |" in study_markdown(evidence)
 
 
+def test_all_that_a_method_carries_stands_beside_its_accuracy(tmp_path: Path) -> None:
+    write_run(tmp_path, "cifar100-mini-gfr", 0, 40.0)
+    path = tmp_path / "cifar100-mini-gfr" / "result.json"
+    kept = {"network": 1_900_000, "generator": 1_600_000, "critic": 20_000}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"kept_bytes": kept}))
+    study = STUDIES["memory-efficient"]
+    runs = runs_of(study, "mini", (0,), ("gfr", "mrdc"), ["published"])
+    evidence = Evidence(study, "mini", runs, tmp_path)
+    (column,) = evidence.columns
+    table = result_table(evidence, column)
+    assert table.headers[:6] == ["System", "Avg, printed", "Last, printed", "Avg", "Last", "π"]
+    assert table.headers[6:9] == ["Memory (KB)", "Beside (KB)", "Network (KB)"]
+    gfr, mrdc = table.rows
+    assert gfr[3:9] == ["68.00", "40.00", "4.00", "0.00", "1620.00", "1900.00"]
+    assert mrdc[6:9] == ["–", "–", "–"]  # not run
+    assert "KB" not in short_table(evidence, column).headers[0]
+
+
 def test_a_folder_with_another_run_under_the_same_name_is_refused(tmp_path: Path) -> None:
     write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
     shutil.move(tmp_path / "cifar100-mini-bimae-full", tmp_path / "cifar100-mini-bimae-replay")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from remnant.config import override
-from remnant.runs.run_folder import is_finished, read_result
-from remnant.studies.fan_out import Failure, Job, carry_out
+from remnant.config import load_config, override
+from remnant.files import write_json
+from remnant.runs.run_folder import CONFIG, is_finished, read_result
+from remnant.studies.fan_out import Failure, Job, carry_out, command_of
 from remnant.studies.study_runs import StudyRun
 from tests.support.command_line import tiny_config
 
@@ -83,3 +87,46 @@ def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(tmp_path: Path) ->
     killed, whole = (read_result(tmp_path / name) for name in ("a/killed", "b/whole"))
     assert killed.accuracy_matrix == whole.accuracy_matrix
     assert killed.memory == whole.memory
+
+
+_PARENT = """
+import os, subprocess, sys, time
+from remnant.studies.fan_out import end_with
+child = subprocess.Popen(["sleep", "60"], start_new_session=True, preexec_fn=end_with(os.getpid()))
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can do it")
+def test_a_study_that_is_killed_takes_its_runs_with_it() -> None:
+    command = [sys.executable, "-c", _PARENT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert _is_alive(child)
+        parent.kill()
+    deadline = time.monotonic() + 30
+    while _is_alive(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _is_alive(child)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # ended, and nobody has asked how
+
+
+def test_a_run_goes_on_with_data_that_were_moved(tmp_path: Path) -> None:
+    run, folder = tiny_run("moved"), tmp_path / "moved"
+    folder.mkdir()
+    write_json(folder / CONFIG, run.config.model_dump(mode="json"))
+    assert command_of(run, folder, 7, tmp_path / "elsewhere") == ["resume", str(folder)]
+    config = load_config(folder / CONFIG)
+    assert config.data.root == str(tmp_path / "elsewhere")
+    assert config.training == run.config.training  # threads are part of its numbers
+    assert command_of(run, folder, 7, None) == ["resume", str(folder)]
+    assert load_config(folder / CONFIG) == config

@@ -5,7 +5,8 @@
 
 Every process appends the ids of its rows to ids-RANK.jsonl beside the folder. `PIXELS_BREAK_AT`
 makes the second half of the rows of that step infinite, which with two processes one alone sees;
-`PIXELS_SLEEP` makes every step take that many seconds.
+`PIXELS_SLEEP` makes every step take that many seconds; the process `PIXELS_REFUSE_IN` cannot
+read an image.
 """
 
 from __future__ import annotations
@@ -28,16 +29,21 @@ from remnant.runs.experiment import resume, run
 from tests.support.pixel_method import Pixels
 
 _FOLDER = Path(sys.argv[-1])
+_RANK = next(
+    (os.environ[name] for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK") if name in os.environ), "0"
+)
 
 
 class NotedPixels(Pixels):
     def loss(self, batch: Batch) -> Terms:
-        rank = os.environ.get("LOCAL_RANK", "0")
+        rank = _RANK
         line = {"rank": int(rank), "step": batch.step, "ids": batch.ids.tolist()}
         with (_FOLDER.parent / f"ids-{rank}.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
         time.sleep(float(os.environ.get("PIXELS_SLEEP", "0")))
         terms = super().loss(batch)
+        if os.environ.get("PIXELS_REFUSE_IN") == rank:
+            raise InputError(f"broken.png cannot be read in process {rank}.")
         breaks = batch.step == int(os.environ.get("PIXELS_BREAK_AT", "-1"))
         if breaks and rank == str(int(os.environ.get("WORLD_SIZE", "1")) - 1):
             terms["classify"] = terms["classify"] * torch.inf
@@ -51,7 +57,7 @@ def main() -> None:
             run(load_config(Path(sys.argv[2])), _FOLDER)
         else:
             resume(_FOLDER)
-    except InputError as error:
+    except (InputError, OSError) as error:
         print(f"remnant: {error}", file=sys.stderr)
         sys.exit(2)
 

@@ -126,6 +126,7 @@ def test_processes_that_torchrun_started_are_used_unless_some_are_asked_for(
     assert as_launched(TrainingConfig.parse(given)) == TrainingConfig.parse(given)
     for name, value in (
         ("TORCHELASTIC_RUN_ID", "x"),
+        ("RANK", "0"),
         ("WORLD_SIZE", "6"),
         ("LOCAL_WORLD_SIZE", "2"),
     ):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from remnant.cli import console
 from remnant.errors import InputError
@@ -39,6 +40,19 @@ def show(
     if config != given:
         console.out.print(quality_line(config.model_dump(mode="json")), markup=False)
     console.suggest(f"remnant run {recipe}", *(f"--set {one}" for one in set_ or []))
+
+
+def schema(what: Literal["result", "config", "store"], /) -> None:
+    """Print the JSON schema of result.json, of config.json, or of the header of a store.
+
+    Methods and codecs of plug-ins are not in it.
+
+    Parameters
+    ----------
+    what
+        Which schema to print.
+    """
+    print((files("remnant") / "schemas" / f"{what}.json").read_text(), end="")
 
 
 def bench(*, as_json: console.Json = False) -> None:

@@ -226,7 +226,7 @@ def _print_result(folder: Path) -> None:
     """The table at the end of a run, printed by the first process alone."""
     from remnant.runs.run_folder import REPORT
     from remnant.terminal.tables import result_table
-    from remnant.training.processes import is_main_process
+    from remnant.training.launchers import is_main_process
 
     if not is_main_process():
         return
@@ -240,7 +240,7 @@ def _tell_failure(name: str, error: Exception) -> None:
     """What stopped one of several runs: a sentence, or the traceback of an error of ours."""
     import traceback
 
-    from remnant.training.processes import is_main_process
+    from remnant.training.launchers import is_main_process
 
     if not is_main_process():
         return
@@ -266,9 +266,10 @@ def _print_sweep(folder: Path, outcome: Any) -> None:
 
 
 def _print_comparison(folders: Sequence[Path], where: Any) -> None:
-    from remnant.terminal.tables import sweep_table
+    from remnant.terminal.tables import sweep_tables
 
-    where.print(sweep_table(folders))
+    for table in sweep_tables(folders):
+        where.print(table)
 
 
 def _warn(folders: Sequence[Path]) -> None:

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from remnant.cli import console
 from remnant.errors import InputError
 from remnant.terminal.visible import visible
+
+if TYPE_CHECKING:
+    from remnant.learner.learner_state import LearnerState
 
 Floats = Annotated[bool, Parameter(name="--float", negative="")]
 Csv = Annotated[
@@ -129,10 +132,7 @@ def learn(
         state = learn_into_store(store, folder, test=test, **parameters)
     console.out.print(newest_update(store_facts(state, store)))
     if card:
-        from remnant.learner.store_card import write_card
-
-        for written in write_card(state, store, test):
-            console.out.print(f"wrote {written}", markup=False, highlight=False)
+        tell_card(state, store, test)
     console.suggest("remnant predict", shlex.quote(str(store)), "IMAGE")
 
 
@@ -285,6 +285,14 @@ def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
         f"{check.max_difference:.1e} on {check.num_images} images",
         markup=False,
     )
+
+
+def tell_card(state: LearnerState, store: Path, test: Path | None) -> None:
+    """Write the card and the page of a store, and say where."""
+    from remnant.learner.store_card import write_card
+
+    for written in write_card(state, store, test):
+        console.out.print(f"wrote {visible(written)}", markup=False, highlight=False)
 
 
 # ------------------------------------------------------------------------------------------ private

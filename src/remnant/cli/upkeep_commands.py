@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from remnant.cli import console
+from remnant.cli.store_commands import Card, tell_card
 from remnant.errors import InputError
 from remnant.terminal.visible import visible
 
@@ -149,6 +150,7 @@ def rebuild(
     method: str | None = None,
     image_size: int | None = None,
     epochs: int | None = None,
+    card: Card = False,
 ) -> None:
     """Retrain a store from its own exemplars, without the original images.
 
@@ -177,6 +179,8 @@ def rebuild(
         )
     state = rebuild_store(store, **given)
     console.out.print(newest_update(store_facts(state, store)))
+    if card:
+        tell_card(state, store, None)
     console.suggest("remnant undo", shlex.quote(str(store)))
 
 

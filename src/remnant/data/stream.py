@@ -27,7 +27,9 @@ class StreamConfig(Settings):
     order: str | tuple[int, ...] = "default"  # a name, "seed:N", or original class indices
     num_classes: PositiveInt | None = None  # only the first so many of the order
     num_tasks: PositiveInt | None = None  # equal sizes; unset: as the data set is usually split
+    # How many classes each task brings.
     task_sizes: tuple[PositiveInt, ...] | None = Field(default=None, min_length=1)
+    # The original class indices of each task.
     task_classes: tuple[tuple[int, ...], ...] | None = Field(default=None, min_length=1)
 
     @field_validator("order")

@@ -194,8 +194,9 @@ class Learner(ClassifierMixin, BaseEstimator):
     def predict_proba(self, images: Any) -> np.ndarray:
         """float32 [N, K]: the softmax of the method's scores, columns as in `classes_`.
 
-        For methods whose scores are not logits (icarl: cosines; dytox: sigmoids) the order is
-        right, but the numbers are not calibrated probabilities.
+        They are calibrated on images that were held out, where there were any; else the order is
+        right, but the numbers are no probabilities for methods whose scores are not logits (icarl:
+        cosines; dytox: sigmoids).
         """
         return self._get_predictor().probabilities(images)
 

@@ -15,6 +15,7 @@ from remnant.archives import archive_digest
 from remnant.config import LearningConfig
 from remnant.errors import InputError, nearest
 from remnant.learner.inputs import Channels, Label
+from remnant.learner.score_calibration import Calibration
 from remnant.methods import METHODS, Method, build_method
 from remnant.settings import Settings
 from remnant.training.network_state import Arrays
@@ -128,10 +129,16 @@ class LearnerState:
     history: tuple[dict[str, Any], ...]
     method: Method[Any]
     origin: str | None = None  # the digest of the update that led here
+    calibration: Calibration | None = None  # of a method that trained, by images held back
 
     @property
     def num_exemplars(self) -> int:
         return 0 if self.method.memory is None else sum(self.method.memory.counts)
+
+    @property
+    def temperature(self) -> float:
+        """By which the method's scores are divided before a softmax."""
+        return 1.0 if self.calibration is None else self.calibration.temperature
 
     def digest(self) -> str:
         """SHA-256 of all that was learned, without dates and durations."""
@@ -224,7 +231,7 @@ def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
     after = replace(
         state,
         classes=tuple(other for other in state.classes if other != name),
-        task_sizes=_without_label(state.task_sizes, label),
+        task_sizes=_without_label(state.task_sizes, label, drops_empty=method.forgets_exactly),
         history=(*history, {"when": today(), "forgotten_classes": 1}),
         method=method,
         origin=None,
@@ -242,11 +249,17 @@ def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
     return after, message
 
 
-def _without_label(task_sizes: tuple[int, ...], label: int) -> tuple[int, ...]:
+def _without_label(
+    task_sizes: tuple[int, ...], label: int, *, drops_empty: bool
+) -> tuple[int, ...]:
+    """An update that only brought this class goes too where none of it is left in the weights."""
     sizes, first = list(task_sizes), 0
     for index, size in enumerate(task_sizes):
         if first <= label < first + size:
             sizes[index] -= 1
+            if drops_empty and sizes[index] == 0:
+                del sizes[index]
+            break
         first += size
     return tuple(sizes)
 

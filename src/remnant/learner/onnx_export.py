@@ -54,10 +54,12 @@ class _Graph(nn.Module):
         self.method = state.copy_method()
         self._mean_and_std = state.config.mean, state.config.std
         self._takes_floats = takes_floats
+        self._temperature = state.temperature
 
     def forward(self, images: Tensor) -> Tensor:
         levels = images * 255 if self._takes_floats else images
-        return self.method.predict(test_views(levels, *self._mean_and_std)).softmax(dim=1)
+        scores = self.method.predict(test_views(levels, *self._mean_and_std))
+        return (scores / self._temperature).softmax(dim=1)
 
 
 def export(state: LearnerState, path: Path, *, takes_floats: bool = False) -> ExportCheck:

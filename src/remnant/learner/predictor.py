@@ -73,12 +73,13 @@ class Predictor:
         self._reader = ViewReader(processes, look, config.seed)
 
     def scores(self, given: RawInputs) -> Tensor:
-        """The method's scores, float32 [N, K], of which a softmax is finite."""
+        """The method's scores, calibrated, float32 [N, K], of which a softmax is finite."""
         return self._scored(given)[0]
 
     def _scored(self, given: RawInputs) -> tuple[Tensor, np.ndarray]:
-        """Scores and probabilities, both float32 [N, K]."""
+        """Calibrated scores and probabilities, both float32 [N, K]."""
         scores = self._reader.apply(self.state.method.predict, self._images(given))
+        scores = scores / self.state.temperature
         return scores, _finite(scores.softmax(dim=1).numpy())
 
     def recognise(self, images: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -89,7 +90,13 @@ class Predictor:
         Raises:
             InputError: The method holds no images out, so that there is no limit.
         """
-        method = self.require_rejection()
+        self.require_rejection()
+        method, calibration = self.state.method, self.state.calibration
+        if not isinstance(method, Recognises):
+            assert calibration is not None, "it can be rejected by its scores"
+            scores = self._reader.apply(method.predict, self._images(gather(images)))
+            shares = (scores / calibration.temperature).softmax(dim=1).numpy()
+            return _finite(shares), calibration.knows(scores).numpy()
 
         def both(views: Tensor) -> Tensor:
             scores, is_known = method.recognise(views)
@@ -101,22 +108,22 @@ class Predictor:
     @cached_property
     def can_reject(self) -> bool:
         """Whether the method can tell what it was never taught."""
-        return isinstance(self.state.method, Recognises)
+        is_able = isinstance(self.state.method, Recognises)
+        return is_able or self.state.calibration is not None
 
-    def require_rejection(self) -> Recognises:
-        """The method, if it can tell what it was never taught.
+    def require_rejection(self) -> None:
+        """Go on if the store can tell what it was never taught.
 
         Raises:
             InputError: It cannot.
         """
-        method = self.state.method
-        if not isinstance(method, Recognises):
+        if not self.can_reject:
             able = [name for name, one in METHODS.items() if hasattr(one, "recognise")]
             raise InputError(
                 f"{self.state.config.method.name} cannot reject images of unknown classes; "
-                f"{' and '.join(able)} can. Leave --reject out, or teach a store with that method."
+                f"{' and '.join(able)} can, and so can a method that trains if images were held "
+                "back (no --test, 20 images of a class or more). Leave --reject out."
             )
-        return method
 
     def _images(self, given: RawInputs) -> ImageSet:
         pixels = read(given, self.state.config.image_size)

@@ -29,6 +29,7 @@ from remnant.learner.learner_state import (
 from remnant.learner.measuring import GuardError
 from remnant.learner.previous_store import drop_previous, keep_previous, restore_previous
 from remnant.learner.receipts import Receipt, make_receipt
+from remnant.learner.score_calibration import Calibration
 from remnant.learner.store_checks import check_classes, check_history, check_network
 from remnant.learner.update import run_update
 from remnant.learner.work_folder import (
@@ -61,6 +62,7 @@ class StoreHeader(Settings):
     history: tuple[dict[str, Any], ...]
     memory: Any  # the metadata of the memory
     origin: str | None
+    calibration: Calibration | None = None
 
 
 def write_store(path: Path, state: LearnerState) -> None:
@@ -74,6 +76,7 @@ def write_store(path: Path, state: LearnerState) -> None:
         history=state.history,
         memory=memory,
         origin=state.origin,
+        calibration=state.calibration,
     )
     with _placing(path):
         write_archive(path, KIND, VERSION, arrays, header.model_dump(mode="json"))
@@ -119,6 +122,7 @@ def read_store(path: Path) -> LearnerState:
         history=header.history,
         method=method,
         origin=header.origin,
+        calibration=header.calibration,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from remnant._version import __version__
 from remnant.files import write_text
 from remnant.learner.learner_state import LearnerState
+from remnant.learner.reliability import measure_reliability
 from remnant.learner.summary import store_facts, write_gallery
 from remnant.learner.upkeep import ScoredFolder, score_folder
 from remnant.reports.units import bytes_text
@@ -26,7 +27,8 @@ def write_card(state: LearnerState, store: Path, test: Path | None) -> list[Path
 def card_text(state: LearnerState, store: Path, scored: ScoredFolder | None) -> str:
     facts = store_facts(state, store)
     parts = [f"# {store.name}", *_about(state, facts), *_accuracy(facts, scored)]
-    parts += [*_classes(facts, scored), *_updates(facts), *_limits(state)]
+    parts += [*_reliability(state, scored), *_classes(facts, scored), *_confusion(scored)]
+    parts += [*_updates(facts), *_limits(state)]
     return "\n".join(parts) + "\n"
 
 
@@ -73,6 +75,51 @@ def _accuracy(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[st
     yield f"{last['accuracy']:.1f} % of {f'{count:,} ' if count else ''}{what} images are correct."
 
 
+def _reliability(state: LearnerState, scored: ScoredFolder | None) -> Iterator[str]:
+    """On the test images, or else on those that the method held out."""
+    if scored is not None:
+        found, source = scored.reliability, "test"
+    elif (own := state.method.held_out()) is not None:
+        labels, scores = own
+        found = measure_reliability(scores.softmax(dim=1).numpy(), labels.numpy())
+        source = "held-out"
+    else:
+        return
+    yield ""
+    yield "## Reliability"
+    yield ""
+    yield f"On {source} images, probabilities are on average"
+    yield f"{100 * found.error:.1f} points from the share that is correct."
+    yield ""
+    yield "| probability | images | mean probability | correct |"
+    yield "|---|---|---|---|"
+    for low, high, count, said, right in found.rows:
+        span = f"{100 * low:g} to {100 * high:g} %"
+        yield f"| {span} | {count:,} | {100 * said:.1f} % | {100 * right:.1f} % |"
+
+
+_LARGEST_TABLE = 20  # classes; the page shows more
+
+
+def _confusion(scored: ScoredFolder | None) -> Iterator[str]:
+    if scored is None or len(scored.classes) > _LARGEST_TABLE:
+        return
+    names = [_cell(name) for name in scored.classes]
+    yield ""
+    yield "## Confusion"
+    yield ""
+    yield "Test images of the class of a row, by predicted class."
+    yield ""
+    yield f"| | {' | '.join(names)} |"
+    yield f"|---|{'---|' * len(names)}"
+    for name, row in zip(names, scored.confusion.tolist(), strict=True):
+        yield f"| {name} | {' | '.join(map(str, row))} |"
+
+
+def _cell(name: object) -> str:
+    return str(name).replace("|", "\\|").replace("\n", " ")
+
+
 def _classes(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[str]:
     rows = {} if scored is None else {name: rest for name, *rest in scored.class_rows()}
     yield ""
@@ -83,8 +130,7 @@ def _classes(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[str
     for row in facts["classes"]:
         count, share, taken = rows.get(row["name"], ("", None, ""))
         right = "" if share is None else f"{share:.1f} %"
-        name = str(row["name"]).replace("|", "\\|").replace("\n", " ")
-        yield f"| {name} | {row['exemplars']:,} | {count} | {right} | {taken} |"
+        yield f"| {_cell(row['name'])} | {row['exemplars']:,} | {count} | {right} | {taken} |"
 
 
 def _updates(facts: dict[str, Any]) -> Iterator[str]:
@@ -101,18 +147,19 @@ def _updates(facts: dict[str, Any]) -> Iterator[str]:
 
 def _limits(state: LearnerState) -> Iterator[str]:
     method = state.method
+    is_calibrated = hasattr(method, "recognise") or state.calibration is not None
     yield ""
     yield "## Limits"
     yield ""
     yield "- Every image gets one of these classes, also one that shows none of them" + (
-        ", unless `--reject` is given." if hasattr(method, "recognise") else "."
+        ", unless `--reject` is given." if is_calibrated else "."
     )
     yield "- Accuracy holds for images like those it was measured on."
     if method.forgets_exactly:
         yield "- A forgotten class leaves no trace in the classifier."
     else:
         yield "- A forgotten class leaves its trace in weights that it helped to train."
-    if hasattr(method, "temperature"):
+    if is_calibrated:
         yield "- Probabilities are calibrated on held-out images of the same kind."
     else:
         yield "- Probabilities are not calibrated."

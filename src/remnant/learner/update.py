@@ -21,6 +21,7 @@ from remnant.learner import defaults
 from remnant.learner.epoch_ends import watch_epochs
 from remnant.learner.learner_state import LearnerParameters, LearnerState, restore, today
 from remnant.learner.measuring import Measured, measure_update
+from remnant.learner.score_calibration import calibrate
 from remnant.learner.time_budget import epochs_within, estimate, measure_speed, with_epochs
 from remnant.learner.update_plan import UpdatePlan, plan_update
 from remnant.methods import Method
@@ -122,7 +123,7 @@ def run_update(
     if ends is not None and ends.stopped_after is not None:
         epochs = ends.stopped_after
         if not parameters.quiet:
-            line = f"all held-back images are right after {epochs} epochs, so training ends"
+            line = f"all held-back images are correct after {epochs} epochs, so training ends"
             Console(stderr=True).print(line, highlight=False)
     measured = measure_update(
         plan.classes,
@@ -135,6 +136,10 @@ def run_update(
     )
     if measured is not None and parameters.guard is not None:
         measured.check(parameters.guard)
+    calibration = None
+    if plan.held_back is not None:
+        scores = trainer.reader.apply(method.predict, plan.held_back)
+        calibration = calibrate(scores, plan.held_back.labels)
     entry = _history_entry(plan, method, measured, epochs, time.perf_counter() - began)
     return LearnerState(
         parameters=parameters,
@@ -144,6 +149,7 @@ def run_update(
         history=(*(before.history if before else ()), entry),
         method=method,
         origin=saved.origin,
+        calibration=calibration,
     )
 
 

@@ -16,6 +16,7 @@ from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerParameters, LearnerState
 from remnant.learner.predictor import Predictor
 from remnant.learner.previous_store import keep_previous
+from remnant.learner.reliability import Reliability, measure_reliability
 from remnant.learner.store import read_store, write_store
 from remnant.learner.update import run_update
 from remnant.learner.usable_images import name_of
@@ -132,6 +133,7 @@ class ScoredFolder:
     confusion: np.ndarray  # int64 [K, K]: images of class i that were predicted as class j
     files: list[tuple[str, Label, Label, float]]  # mistakes, surest first: file, true, taken, how
     places: list[int]  # of the mistakes among the images
+    reliability: Reliability
 
     @property
     def accuracy(self) -> float:
@@ -155,6 +157,7 @@ class ScoredFolder:
         return {
             "accuracy": self.accuracy,
             "images": int(self.confusion.sum()),
+            "calibration_error": self.reliability.error,
             "classes": [
                 {"name": name, "images": count, "accuracy": share}
                 for name, count, share, _ in self.class_rows()
@@ -213,7 +216,8 @@ def compare_labels(
         )
         for place in places
     ]
-    return ScoredFolder(classes, confusion, mistakes, places)
+    reliability = measure_reliability(shares, true)
+    return ScoredFolder(classes, confusion, mistakes, places, reliability)
 
 
 def compare_states(one: LearnerState, other: LearnerState) -> list[tuple[str, str, str]]:

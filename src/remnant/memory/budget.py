@@ -62,8 +62,10 @@ def parse_budget(text: str, image_bytes: int) -> Budget:
 class MemoryConfig(Settings):
     """How much is remembered, in which form, and how it is chosen."""
 
+    # "60KiB/class", "2MiB" in all, or "20images/class": the bytes of 20 raw images, as in [bimae]
     budget: str = "60KiB/class"
     codec: SerializeAsAny[CodecConfig] = RawConfig()  # the name alone: with its defaults
+    # "herding": those whose mean feature is closest to that of the class [icarl]
     selection: Literal["herding", "random"] = "herding"
     count_overhead: bool = True  # False: patch positions and lengths are free, as in the paper
     # The worst ranked exemplars go; there is no other choice any more. The field stays because it

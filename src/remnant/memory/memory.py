@@ -209,8 +209,8 @@ class Memory:
     def extend_class(self, label: int, candidates: Iterable[Candidate]) -> int:
         """Store more images of a class, at the cost of its own worst; returns how many it has.
 
-        Exemplars that are stored keep their form. Old and new take turns, rank by rank, so that
-        any prefix holds both.
+        An image whose code is stored already is not stored again. Exemplars that are stored keep
+        their form. Old and new take turns, rank by rank, so that any prefix holds both.
         Chosen: turns, because the number of images that the old ones were chosen from is unknown.
 
         Args:
@@ -224,6 +224,8 @@ class Memory:
         old = stored.exemplars
         new = self._encoded(label, candidates, first_rank=len(old))
         new = self._with_sides(stored.name, new, stored.side_bytes)
+        known = {(one.payload, one.positions) for one in old}
+        new = (one for one in new if (one.payload, one.positions) not in known)
         with self._sizes.changed(label, None):
             share = self._packing.share(self.codec, self._sizes, self.num_seen_classes)
         merged = self._packing.best(self.codec, stored.name, take_turns(old, new), share)

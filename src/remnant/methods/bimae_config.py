@@ -22,18 +22,22 @@ from remnant.settings import Settings
 class BilateralConfig(Settings):
     """The network; defaults are the paper's."""
 
-    encoder: Literal["vit", "conv"] = "vit"
-    patch_size: int = Field(default=4, ge=1)
-    # vit
+    encoder: Literal["vit", "conv"] = "vit"  # "conv" goes beyond the paper
+    patch_size: int = Field(default=4, ge=1)  # px
+
+    # Of the vit alone.
+
     width: int = Field(default=384, ge=4, multiple_of=4)
-    depth: int = Field(default=5, ge=1)
-    head_width: int = Field(default=32, ge=1)
+    depth: int = Field(default=5, ge=1)  # blocks
+    head_width: int = Field(default=32, ge=1)  # of attention; width / head_width heads
     mlp_width: int = Field(default=1536, ge=1)  # encoder and decoder blocks
-    fusion_mlp_width: int = Field(default=1536, ge=1)
+    fusion_mlp_width: int = Field(default=1536, ge=1)  # of the embedding fusion
     cutoff: float = Field(default=0.25, ge=0, lt=0.5)  # of M, in cycles per pixel
     frequency_per: Literal["image", "patch"] = "image"  # what M transforms as one piece
-    # conv: a patch is a unit of 2 pixels to the power of the number of stages
-    channels: Channels = (48, 160, 192)
+
+    # Of the conv alone: a patch is a unit of 2 pixels to the power of the number of stages.
+
+    channels: Channels = (48, 160, 192)  # of each stage
     stem_channels: int = Field(default=24, ge=1)
 
 
@@ -46,24 +50,26 @@ class BiMAEConfig(MethodConfig):
     mask_ratio: float = Field(default=0.75, ge=0, lt=1)  # r
     coarse_mask_ratio: float = Field(default=0.75, ge=0, lt=1)  # r1
     fine_mask_ratio: float = Field(default=0.40, ge=0, lt=1)  # r2
-    classify_weight: float = Field(default=0.01, ge=0)
+    classify_weight: float = Field(default=0.01, ge=0)  # [bimae] E8, as the next two
     reconstruct_weight: float = Field(default=1.0, ge=0)
     detail_weight: float = Field(default=1.0, ge=0)
 
     # Ablations of the paper.
+
     generate_replay: bool = True  # off: hidden patches of exemplars are filled with a plain colour
     # "decoder": the decoder learns to redraw, but the encoder gets no gradient from it
     reconstruction: Literal["on", "decoder", "off"] = "on"
     has_detail_branch: bool = True
-    detail_domain: Literal["frequency", "spatial"] = "frequency"
+    detail_domain: Literal["frequency", "spatial"] = "frequency"  # of the detail loss
     reuse_main_as_x1: bool = True  # where r = r1
 
     # Beyond the paper.
+
     # "full": whole images are classified whole, and some of them masked beside it, where they learn
     # what the network said of the whole image; exemplars known in part keep their label.
     view: Literal["masked", "full"] = "masked"
     side_ratio: float = Field(default=0.0, ge=0, le=1)  # of whole images that are also seen masked
-    side_weight: float = Field(default=1.0, ge=0)
+    side_weight: float = Field(default=1.0, ge=0)  # of the loss of what is seen masked
     exact_view_ratio: float = Field(default=0.0, ge=0, le=1)  # exemplars by stored patches alone
     # "symmetric": new images look in training as exemplars do, cropped, coded and completed as
     # often, so that no network can tell old classes from new ones by their looks.
@@ -75,11 +81,11 @@ class BiMAEConfig(MethodConfig):
     distill_weight: float = Field(default=0.0, ge=0)
     distill_temperature: float = Field(default=2.0, gt=0)
     average_decay: float = Field(default=0.0, ge=0, lt=1)  # of the mean weights; 0: none are kept
-    align_weights: bool = False
+    align_weights: bool = False  # new rows of the classifier as long as old ones, as in `wa`
     balanced_tuning: Schedule | None = None  # of the classifier alone, after each later task
     refresh_every_epochs: int | None = Field(default=None, ge=1)  # completions by the current net
     unmasked_ratio: float = Field(default=0.0, ge=0, le=1)  # steps that classify whole images
-    unmasked_placement: Literal["spread", "end"] = "end"
+    unmasked_placement: Literal["spread", "end"] = "end"  # of these steps in a phase
 
     @property
     def twin_ratio(self) -> float:

@@ -68,8 +68,8 @@ class CIMConfig(WrapperConfig):
         name="adam", lr=0.01, schedule="cosine", clip_norm=1.0
     )
     inner_lr: float = Field(default=0.01, gt=0)  # a tenth of the rate of the network
-    mask_classify_weight: float = Field(default=0.2, ge=0)
-    mask_size_weight: float = Field(default=0.1, ge=0)
+    mask_classify_weight: float = Field(default=0.2, ge=0)  # of the label of what is in the mask
+    mask_size_weight: float = Field(default=0.1, ge=0)  # of how much the mask takes
 
 
 class CIM(Wrapper[CIMConfig]):

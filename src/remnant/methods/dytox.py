@@ -55,7 +55,7 @@ TUNING = Schedule(
 class TaskTransformerConfig(Settings):
     """The network; defaults are those of [dytox] on CIFAR-100."""
 
-    patch_size: int = Field(default=4, ge=1)
+    patch_size: int = Field(default=4, ge=1)  # px
     width: int = Field(default=384, ge=1)
     depth: int = Field(default=5, ge=1)  # of the shared blocks
     head_width: int = Field(default=32, ge=1)
@@ -82,7 +82,7 @@ class DyToxConfig(MethodConfig):
     distillation: DistillationConfig = DistillationConfig(
         temperature=1.0, form="divergence", times_temperature_squared=True, mean_over="entries"
     )
-    diversity_weight: float = Field(default=0.1, ge=0)
+    diversity_weight: float = Field(default=0.1, ge=0)  # of telling new classes from any old one
     mixup: MixupConfig | None = None  # MixupConfig(): DyTox+
     balanced_tuning: Schedule | None = TUNING  # on the memory, after each task but the first
     # How an exemplar known in part enters. "mean": whole, with hidden patches in the mean colour

@@ -57,8 +57,8 @@ class GFRConfig(MethodConfig):
     backbone: BackboneConfig = BackboneConfig(name="resnet18")
     feature_weight: float = Field(default=1.0, ge=0)  # of the distance, times the old tasks
     generation: Schedule = GENERATION
-    num_noise: int = Field(default=200, ge=1)
-    num_hidden: int = Field(default=512, ge=1)
+    num_noise: int = Field(default=200, ge=1)  # numbers that a generated feature starts from
+    num_hidden: int = Field(default=512, ge=1)  # width of generator and critic
     critic_steps: int = Field(default=5, ge=1)  # for each step of the generator
     penalty_weight: float = Field(default=10.0, ge=0)  # [wgan-gp]
     hold_weight: float = Field(default=1e-3, ge=0)  # of old generated features, times the old tasks

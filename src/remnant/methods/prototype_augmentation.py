@@ -37,7 +37,7 @@ class PASSConfig(MethodConfig):
     name: Literal["pass"] = "pass"
     backbone: BackboneConfig = BackboneConfig(name="resnet18")
     temperature: float = Field(default=0.1, gt=0)  # of all scores in training
-    prototype_weight: float = Field(default=10.0, ge=0)
+    prototype_weight: float = Field(default=10.0, ge=0)  # of the loss on noisy prototypes
     # Of the distance between the features of a whole batch: neither squared nor a mean
     feature_weight: float = Field(default=10.0, ge=0)
 

@@ -48,7 +48,7 @@ def fit_ridge(codes: list[np.ndarray], projection: np.ndarray) -> RidgeFit:
     scores = np.zeros((0, len(order)))
     if is_held.any() and not is_held.all():
         penalty, scores = _choose(rows, labels, is_held, len(order), projection)
-        temperature = _choose_temperature(scores, labels[is_held])
+        temperature = choose_temperature(scores, labels[is_held])
         means = class_means(rows[~is_held], labels[~is_held], len(order))
         least = float(np.quantile(_familiarity(rows[is_held], scores, means), _UNFAMILIAR))
     fitted = _Ridge(rows, labels, len(order), projection).weights(penalty)  # [K, M]
@@ -124,7 +124,7 @@ def _choose(
     return PENALTIES[best], scores[best]
 
 
-def _choose_temperature(scores: np.ndarray, labels: np.ndarray) -> float:
+def choose_temperature(scores: np.ndarray, labels: np.ndarray) -> float:
     """The one of largest likelihood, as if one more image had been of any class (Laplace).
 
     Without that, a few images that are all right would make every answer certain.

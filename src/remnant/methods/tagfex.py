@@ -49,14 +49,14 @@ class TagFexConfig(MethodConfig):
     name: Literal["tagfex"] = "tagfex"
     backbone: BackboneConfig = BackboneConfig(name="resnet18")  # of extractors and guide
     previous_share: float = Field(default=0.95, ge=0, le=1)  # of a new extractor; rest: the guide
-    contrast_weight: float = Field(default=1.0, ge=0)
+    contrast_weight: float = Field(default=1.0, ge=0)  # of the guide's loss on two views
     contrast_temperature: float = Field(default=0.2, gt=0)
     hold_weight: float = Field(default=2.0, ge=0)  # of what the guide knew, within the contrast
-    auxiliary_weight: float = Field(default=2.0, ge=0)
+    auxiliary_weight: float = Field(default=2.0, ge=0)  # of the newest extractor's classifier
     merge_weight: float = Field(default=1.0, ge=0)  # of the classifier over both maps
-    transfer_weight: float = Field(default=1.0, ge=0)
+    transfer_weight: float = Field(default=1.0, ge=0)  # from that classifier to the extractor
     transfer_temperature: float = Field(default=2.0, gt=0)
-    num_heads: int = Field(default=8, ge=1)
+    num_heads: int = Field(default=8, ge=1)  # of the attention that merges both maps
     projector_hidden_width: int = Field(default=2048, ge=1)
     projector_width: int = Field(default=1024, ge=1)
 

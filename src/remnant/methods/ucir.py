@@ -38,8 +38,8 @@ class UCIRConfig(MethodConfig):
     backbone: BackboneConfig = BackboneConfig(shortcut="project", has_last_relu=False)
     # lambda_base, times sqrt(old classes / new classes); 10 on ImageNet
     less_forget_weight: float = Field(default=5.0, ge=0)
-    rank_weight: float = Field(default=1.0, ge=0)
-    margin: float = Field(default=0.5, ge=0)
+    rank_weight: float = Field(default=1.0, ge=0)  # of the margin ranking loss
+    margin: float = Field(default=0.5, ge=0)  # between an old class and its rivals
     # Chosen: where a task brings fewer classes than this K, all of them are rivals.
     num_rivals: int = Field(default=2, ge=1)
     # Of all class vectors on the memory after each later task; on for ImageNet-Full alone.

@@ -41,12 +41,12 @@ from remnant.recipes import (
 )
 from remnant.recipes.presets import Preset, Published, Setup, check_preset
 from remnant.recipes.protocols import PROTOCOLS, Protocol
-from remnant.recipes.recipe import Measured, Recipe
+from remnant.recipes.recipe import Measured, Recipe, count_trials
 from remnant.registry import Registry
 
 __all__ = [
     "PRESETS", "PROTOCOLS", "RECIPES", "Measured", "Preset", "Protocol", "Published", "Recipe",
-    "Setup", "describe_recipe", "load_recipe",
+    "Setup", "count_trials", "describe_recipe", "load_recipe",
 ]  # fmt: skip
 
 PRESETS: Registry[Preset] = Registry(

@@ -16,6 +16,8 @@ from remnant.recipes.protocols import Protocol
 
 MEASURED = Path(__file__).with_name("measured.json")  # of docs/runs, by benchmarks/write_results.py
 
+TRIALS = MEASURED.with_name("trials.json")  # likewise
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -98,6 +100,12 @@ def _spell_network(method: dict[str, Any]) -> str:
     if "backbone" in method:
         return method["backbone"]["name"].replace("resnet", "ResNet-")
     return f"width {method['network']['width']}" if "network" in method else ""
+
+
+@cache
+def count_trials() -> dict[str, int]:
+    """How many settings of each method were tried on held-out images; none: not listed."""
+    return json.loads(TRIALS.read_bytes())
 
 
 @cache

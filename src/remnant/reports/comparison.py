@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from remnant.reports.charts.system_charts import curves_chart
 from remnant.reports.embed import inline_svg
 from remnant.reports.groups import (
     RunGroup,
+    by_kind,
     differing_settings,
     order_text,
     read_groups,
     unequal_terms,
 )
 from remnant.reports.page import Picture, render_page
-from remnant.reports.result_tables import comparison_table, numbers_first, to_latex, to_markdown
+from remnant.reports.result_tables import comparison_tables, numbers_first, to_latex, to_markdown
 from remnant.runs.run_folder import RunFolder
 
 
@@ -52,7 +54,7 @@ def kept_picture(folders: Sequence[Path]) -> str:
 
 
 def _comparison_page(groups: Sequence[RunGroup], unfinished: Sequence[RunFolder]) -> str:
-    table = comparison_table(groups)
+    tables = comparison_tables(groups)
     runs = [(group, run) for group in groups for run in group.runs]
     return render_page(
         "comparison.html.j2",
@@ -61,18 +63,22 @@ def _comparison_page(groups: Sequence[RunGroup], unfinished: Sequence[RunFolder]
         unfinished=[run.name for run in unfinished],
         twins=[group.label for group in groups if group.has_twins],
         unequal=unequal_terms(groups),
-        table=numbers_first(table),
+        tables=[numbers_first(table) for table in tables],
         pictures=_comparison_pictures(groups),
         differences=differing_settings(groups),
         runs=[(group.label, run, order_text(run)) for group, run in runs],
-        copies=[("Markdown", to_markdown(table)), ("LaTeX", to_latex(table))],
+        copies=[
+            ("Markdown", "\n".join(map(to_markdown, tables))),
+            ("LaTeX", "\n".join(map(to_latex, tables))),
+        ],
     )
 
 
 def _comparison_pictures(groups: Sequence[RunGroup]) -> list[Picture]:
     pictures = []
-    for dataset in dict.fromkeys(group.first.result.dataset for group in groups):
-        members = [group for group in groups if group.first.result.dataset == dataset]
+    datasets = dict.fromkeys(group.first.result.dataset for group in groups)
+    for dataset, kind in itertools.product(datasets, by_kind(groups)):
+        members = [group for group in kind if group.first.result.dataset == dataset]
         if any(len(group.curve()[0]) > 1 for group in members):
             title = f"Accuracy over the stream: {dataset}"
             caption = "On all classes seen so far, after each task."

@@ -76,6 +76,20 @@ def read_groups(folders: Iterable[Path]) -> tuple[list[RunGroup], list[RunFolder
     return _with_labels(groups), [run for run in runs if not run.result.finished]
 
 
+def is_pretrained(group: RunGroup) -> bool:
+    """Whether the runs stand on an encoder that was trained on other images."""
+    return bool(setting(group.first.config, "method.encoder"))
+
+
+def by_kind(groups: Sequence[RunGroup]) -> list[list[RunGroup]]:
+    """Those from scratch, then those on a pretrained encoder, which never share a table.
+
+    ImageNet has shown an encoder most of what data sets contain.
+    """
+    kinds = [[group for group in groups if is_pretrained(group) == kind] for kind in (False, True)]
+    return [kind for kind in kinds if kind]
+
+
 def differing_settings(groups: Sequence[RunGroup]) -> dict[str, list[str]]:
     """Dotted names of the settings in which the groups differ, with the value in each group."""
     flat = [flatten(_comparable(group.first.config)) for group in groups]
@@ -172,12 +186,18 @@ def unequal_terms(groups: Sequence[RunGroup]) -> list[str]:
     found: list[str] = []
     for dataset in dict.fromkeys(group.first.result.dataset for group in groups):
         members = [group for group in groups if group.first.result.dataset == dataset]
-        for what, describe in _TERMS.items():
-            told = {group.label: describe(group) for group in members}
-            values = [value for value in told.values() if value]
-            if len(set(values)) > 1:
-                each = "; ".join(f"{name}: {value}" for name, value in told.items() if value)
-                found.append(f"{what} on {dataset} differ ({each}).")
+        found += [sentence for kind in by_kind(members) for sentence in _unequal(kind, dataset)]
+    return found
+
+
+def _unequal(members: Sequence[RunGroup], dataset: str) -> list[str]:
+    found: list[str] = []
+    for what, describe in _TERMS.items():
+        told = {group.label: describe(group) for group in members}
+        values = [value for value in told.values() if value]
+        if len(set(values)) > 1:
+            each = "; ".join(f"{name}: {value}" for name, value in told.items() if value)
+            found.append(f"{what} on {dataset} differ ({each}).")
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from remnant.reports.groups import RunGroup, Spread, memory_text, order_text, read_groups
+from remnant.reports.groups import RunGroup, Spread, by_kind, memory_text, order_text, read_groups
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
 from remnant.runs.run_folder import RunFolder, read_run
 
@@ -74,6 +74,11 @@ _COLUMNS = (
 )
 
 
+def comparison_tables(groups: Sequence[RunGroup]) -> list[Table]:
+    """One for runs from scratch, one for those on a pretrained encoder, where there are any."""
+    return [comparison_table(kind) for kind in by_kind(groups)]
+
+
 def comparison_table(groups: Sequence[RunGroup]) -> Table:
     """One row per group: what ran, then mean and deviation of what came out."""
     columns = [
@@ -102,13 +107,13 @@ def numbers_first(table: Table) -> Table:
 
 
 def markdown_table(folders: Iterable[Path]) -> str:
-    """The comparison of finished runs in `folders` as a Markdown table."""
-    return to_markdown(comparison_table(read_groups(folders)[0]))
+    """The comparison of finished runs in `folders` as a Markdown table, or two."""
+    return "\n".join(map(to_markdown, comparison_tables(read_groups(folders)[0])))
 
 
 def latex_table(folders: Iterable[Path]) -> str:
-    """The comparison of finished runs in `folders` as a LaTeX tabular (booktabs)."""
-    return to_latex(comparison_table(read_groups(folders)[0]))
+    """The comparison of finished runs in `folders` as a LaTeX tabular (booktabs), or two."""
+    return "\n".join(map(to_latex, comparison_tables(read_groups(folders)[0])))
 
 
 def csv_table(folders: Iterable[Path]) -> str:

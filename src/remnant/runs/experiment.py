@@ -51,13 +51,9 @@ from remnant.runs.run_folder import (
 from remnant.runs.run_origin import check_origin, origin_of, read_mark
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
+from remnant.training.launchers import find_launch, is_main_process, may_tell
 from remnant.training.network_state import Arrays
-from remnant.training.processes import (
-    LostProcessError,
-    Processes,
-    as_launched,
-    is_main_process,
-)
+from remnant.training.processes import LostProcessError, Processes, as_launched
 from remnant.training.task_loop import TaskLoop, load_standing_state, standing_state
 from remnant.training.trainer import Trainer
 
@@ -69,16 +65,23 @@ def run(config: RunConfig, folder: Path, *, watchers: tuple[Watcher, ...] = ()) 
         InputError: The folder is in use, or the config does not fit the data; nothing is left
             behind then.
     """
+    with _one_voice(folder):
+        return _run(config, folder, watchers)
+
+
+def _run(config: RunConfig, folder: Path, watchers: tuple[Watcher, ...]) -> RunResult:
     validate_run(config)
-    config = settle(config).model_copy(update={"training": as_launched(config.training)})
+    config = config.model_copy(update={"training": as_launched(config.training)})
+    processes = _meet(config)
+    config = settle(config)
     advice = f"Choose another --out, or continue its run with remnant resume {folder}."
     files = (CONFIG, ENVIRONMENT)
     with new_folder(folder, advice, files) if is_main_process() else nullcontext():
         if is_main_process():
             write_json(folder / CONFIG, config.model_dump(mode="json"))
             write_environment(folder, config.training)
-        experiment = Experiment(config, folder, watchers)
-    with _only_writer(folder), _telling_of_loss(folder):
+        experiment = Experiment(config, folder, watchers, processes)
+    with _only_writer(folder):
         return experiment.run()
 
 
@@ -88,6 +91,11 @@ def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> RunResult:
     Raises:
         InputError: The folder is no run, is finished, or is damaged.
     """
+    with _one_voice(folder):
+        return _resume(folder, watchers)
+
+
+def _resume(folder: Path, watchers: tuple[Watcher, ...]) -> RunResult:
     if not (folder / CONFIG).exists():
         raise InputError(
             f"{folder} holds no {CONFIG}, so there is no run to resume. Start one: remnant run."
@@ -102,12 +110,22 @@ def resume(folder: Path, *, watchers: tuple[Watcher, ...] = ()) -> RunResult:
     config = load_config(folder / CONFIG)
     training = with_recorded_threads(folder, as_launched(config.training))
     config = config.model_copy(update={"training": training})
-    with _only_writer(folder), _telling_of_loss(folder):
+    processes = _meet(config)
+    with _only_writer(folder):
         if is_main_process():
             remove_temporary_files(folder)
             if not (folder / ENVIRONMENT).exists():
                 write_environment(folder, config.training)
-        return Experiment(config, folder, watchers).run()
+        return Experiment(config, folder, watchers, processes).run()
+
+
+def _meet(config: RunConfig) -> Processes | None:
+    """Meet the processes that a launcher has started, before any of them can fail alone.
+
+    Otherwise the others would wait for it, for half an hour. None where there is no launcher: the
+    other processes are started once all that can be wrong with the data was told.
+    """
+    return None if find_launch() is None else Processes(config.training)
 
 
 def validate_run(config: RunConfig) -> None:
@@ -126,14 +144,20 @@ def validate_run(config: RunConfig) -> None:
 class Experiment:
     """One run, wired up, at the place where its checkpoints left it."""
 
-    def __init__(self, config: RunConfig, folder: Path, watchers: tuple[Watcher, ...]) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: Path,
+        watchers: tuple[Watcher, ...],
+        processes: Processes | None = None,
+    ) -> None:
         self._config = config
         self._folder = folder
         dataset = load_dataset(config.data)
         tasks = resolve_tasks(config.stream, describe_dataset(config.data))
         self._stream = TaskStream(dataset.train, dataset.test, dataset.class_names, tasks)
         # Starts the other processes: only now, so that an error in the data is printed once.
-        self._processes = Processes(config.training)
+        self._processes = processes or Processes(config.training)
         self._image_shape = dataset.train.images.shape
         self._origin = origin_of(config, self._stream, dataset.train, dataset.test)
         self._method = build_method(config, self._image_shape, self._stream.task_sizes)
@@ -161,8 +185,9 @@ class Experiment:
 
     def run(self) -> RunResult:
         """Learn the tasks that are left and write the result."""
+        self._processes.barrier()  # the first process has made the folder
         point = self._checkpoints.newest_readable() or Point(0)
-        self._processes.barrier()
+        self._check_folder(point)
         self._restore(point)
         with self._telling():
             with self._open_log() as watchers:
@@ -231,6 +256,20 @@ class Experiment:
             watcher.on_task_end(task.index, result.model_dump(mode="json"))
 
     # ---------------------------------------------------------------------------------- checkpoints
+
+    def _check_folder(self, point: Point) -> None:
+        """All processes must start at the same point, which they find in one folder.
+
+        Raises:
+            InputError: Another machine has another folder of that name.
+        """
+        seen = [float((self._folder / CONFIG).exists()), point.task, point.phase, point.step]
+        places = self._processes.gather(torch.tensor([seen], device=self._processes.device))
+        if not bool((places == places[0]).all()):
+            raise InputError(
+                f"all processes must see the same folder {self._folder}; they do not. Put it on a "
+                "file system that the machines share."
+            )
 
     def _restore(self, point: Point) -> None:
         """Stand where the task of `point` starts: network, memory and counters until then."""
@@ -329,14 +368,16 @@ def _finish_page(folder: Path) -> bool:
 
 
 @contextmanager
-def _telling_of_loss(folder: Path) -> Iterator[None]:
-    """Say how to go on where another process has ended; the first process says it for all."""
+def _one_voice(folder: Path) -> Iterator[None]:
+    """Of all processes that cannot go on, let the first say why, and the others end in silence."""
     try:
         yield
-    except LostProcessError as error:
-        if not is_main_process():
+    except (InputError, OSError) as error:
+        if not may_tell():
             sys.exit(2)
-        raise InputError(f"{error}. Continue the run with remnant resume {folder}.") from None
+        if isinstance(error, LostProcessError):
+            raise InputError(f"{error}. Continue the run with remnant resume {folder}.") from None
+        raise
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from remnant.files import new_folder, read_json_object, write_json
 from remnant.reports import write_comparison
 from remnant.runs.experiment import validate_run
 from remnant.runs.run_folder import CONFIG, REPORT, SWEEP, is_finished
-from remnant.training.processes import is_main_process
+from remnant.training.launchers import is_main_process
 
 RunOne = Callable[[RunConfig, Path], None]
 Tell = Callable[[str, Exception], None]  # the name of a run that failed, and why

@@ -19,6 +19,7 @@ from remnant.studies import (
     fine_ratio_study,
     imagenet_full_study,
     imagenet_subset_study,
+    margin_study,
     mask_ratio_study,
     memory_efficient_study,
     methods_study,
@@ -50,6 +51,7 @@ STUDIES: dict[str, Study] = {
         storage_study,
         budgets_study,
         best_study,
+        margin_study,
         demo_study,
     )
 }

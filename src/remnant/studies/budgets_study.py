@@ -46,7 +46,8 @@ ROWS = (
 ORDERS = ("default", "dytox-2", "dytox-3")
 
 
-def _column(kib: str) -> Column:
+def column(kib: str) -> Column:
+    """A budget under which all have the same codec and sampling."""
     changes = {
         "memory.budget": f"{kib}KiB/class",
         "memory.codec": {"name": "transform", "quality": "auto"},
@@ -61,7 +62,7 @@ STUDY = Study(
     source="",
     question="Is the flagship first at every budget, with the same codec and sampling for all?",
     rows=ROWS,
-    columns={"smoke": smoke(""), "mini": tuple(_column(kib) for kib in _KIB)},
+    columns={"smoke": smoke(""), "mini": tuple(column(kib) for kib in _KIB)},
     claims=(
         Claim("ends first at equal bytes", "best", ""),
         Claim("is first on average at equal bytes", "best", "", AVG),

@@ -6,12 +6,13 @@ a killed study goes on from the checkpoints of its runs.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 
 import torch
 
-from remnant.config import RunConfig, override
+from remnant.config import RunConfig, load_config, override
 from remnant.errors import InputError
 from remnant.files import make_folder, write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
@@ -143,12 +144,42 @@ def _start(job: Job, threads: int, data_root: Path | None) -> None:
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,  # Ctrl-C reaches this process alone, which ends the others
+            preexec_fn=end_with(os.getpid()),
         )
 
 
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl
+
+
+def end_with(parent: int) -> Callable[[], None] | None:
+    """What a new process does first so that it is killed with its parent, however that ends.
+
+    A study that is killed cannot end its runs itself, and the same command would start them again
+    beside the first ones. None where the system cannot do it.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl  # looked up before the fork, after which little is safe
+
+    def end_with_parent() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before
+            os._exit(1)
+
+    return end_with_parent
+
+
 def command_of(run: StudyRun, folder: Path, threads: int, data_root: Path | None) -> list[str]:
-    """What follows `remnant` to begin or to continue a run; begins by writing its config."""
+    """What follows `remnant` to begin or to continue a run; begins by writing its config.
+
+    A run that goes on keeps its threads, on which the last bits of its numbers depend; its data may
+    lie elsewhere by now.
+    """
     if (folder / CONFIG).exists():
+        before = load_config(folder / CONFIG)
+        after = _with_data_root(before, data_root)
+        if after != before:
+            write_json(folder / CONFIG, after.model_dump(mode="json"))
         return ["resume", str(folder)]
     config = folder.parent / f"{folder.name}.json"
     write_json(config, _for_this_machine(run.config, threads, data_root).model_dump(mode="json"))
@@ -156,10 +187,12 @@ def command_of(run: StudyRun, folder: Path, threads: int, data_root: Path | None
 
 
 def _for_this_machine(config: RunConfig, threads: int, data_root: Path | None) -> RunConfig:
-    changes: dict[str, int | str] = {"training.threads": threads}
-    if data_root is not None:
-        changes["data.root"] = str(data_root.resolve())
-    return override(config, changes)
+    return override(_with_data_root(config, data_root), {"training.threads": threads})
+
+
+def _with_data_root(config: RunConfig, data_root: Path | None) -> RunConfig:
+    root = {} if data_root is None else {"data.root": str(data_root.resolve())}
+    return override(config, root)
 
 
 @contextmanager

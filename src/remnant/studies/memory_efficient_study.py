@@ -1,7 +1,7 @@
 """Table 9 of the paper: other ways to save memory, in 60 KB per class."""
 
 from remnant.studies.columns import in_tasks, mini, smoke
-from remnant.studies.study import AVG, LAST, Claim, Row, Study
+from remnant.studies.study import AVG, DENSITY, LAST, LEDGER, Claim, Row, Study
 
 STUDY = Study(
     name="memory-efficient",
@@ -23,10 +23,11 @@ STUDY = Study(
         "paper": in_tasks("cifar100", (10,)),
     },
     claims=(Claim("ends above all other ways to save memory", "bimae", ""),),
-    metrics=(AVG, LAST),
+    metrics=(AVG, LAST, DENSITY, *LEDGER),
     note=(
         "Latent replay keeps a generator in place of exemplars. The paper does not say on which "
         "methods it ran JPEG compression, CIM and the others; here each has the base of its own "
-        "release, or the nearest to it."
+        "release, or the nearest to it. Memory are exemplars with all that is "
+        "stored of them; beside it a method may carry a generator, a decoder, means of classes."
     ),
 )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant.runs.run_folder import is_finished
-from remnant.studies.fan_out import Job, command_of
+from remnant.studies.fan_out import Job, command_of, end_with
 from remnant.studies.job_book import load_submitit
 from remnant.studies.study_runs import StudyRun
 
@@ -81,6 +81,7 @@ class RunJob:
                 stderr=subprocess.STDOUT,
                 env=_environment(self.threads),
                 start_new_session=True,
+                preexec_fn=end_with(os.getpid()),
             )
 
     def _stop(self) -> None:

@@ -61,10 +61,22 @@ MILLIONS = Metric(
     is_accuracy=False,
 )
 DENSITY = Metric("density", "π", lambda result: (result.density or {}).get("pi"), is_accuracy=False)
-METRICS = {
-    metric.name: metric
-    for metric in (AVG, LAST, FORGETTING, NEWEST, TOP5_AVG, TOP5_LAST, MILLIONS, DENSITY)
-}
+
+
+def _kept(name: str, title: str, parts: Callable[[str], bool]) -> Metric:
+    """Kilobytes of some parts of what is carried from task to task; see `methods.kept_bytes`."""
+
+    def measured(result: RunResult) -> float | None:
+        kept = result.kept_bytes
+        return sum(kept[part] for part in kept if parts(part)) / 1e3 if kept else None
+
+    return Metric(name, title, measured, is_lower_better=True, is_accuracy=False)
+
+
+MEMORY_KB = _kept("memory", "Memory (KB)", lambda part: part == "memory")
+BESIDE_KB = _kept("beside", "Beside (KB)", lambda part: part not in ("memory", "network"))
+NETWORK_KB = _kept("network", "Network (KB)", lambda part: part == "network")
+LEDGER = (MEMORY_KB, BESIDE_KB, NETWORK_KB)  # all bytes that a method carries
 
 
 @dataclass(frozen=True)

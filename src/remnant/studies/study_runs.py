@@ -145,10 +145,13 @@ def _with_seeds(
 def _name_of(row: Row, column: Column, config: RunConfig) -> str:
     """The recipe, then what sets the run apart from it; studies share runs by these names."""
     plain = load_recipe(config.recipe)
-    parts = [config.recipe]
+    if is_same(config, plain):
+        return config.recipe
+    parts, before = [config.recipe], plain
     own = row.name.removeprefix(f"{row.preset}-")
     for mark, changes in ((column.name, column.changes), (own, row.changes)):
-        settings = _settings_of(plain, changes)
-        if settings and not is_same(override(plain, settings), plain):
+        after = override(before, _settings_of(plain, changes))
+        if not is_same(after, before):
             parts.append(mark)
+        before = after
     return "-".join(parts)

@@ -6,12 +6,13 @@ import csv
 import io
 from collections.abc import Sequence
 
+from remnant.recipes import count_trials
 from remnant.reports.groups import Spread, memory_text
 from remnant.reports.result_tables import Table, exemplars_per_class, to_latex, to_markdown
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text
 from remnant.runs.run_folder import RunFolder
 from remnant.studies.evidence import Cell, Difference, Evidence, Judgement, difference
-from remnant.studies.study import LAST, NEWEST, Column, Metric, Row
+from remnant.studies.study import LAST, LEDGER, NEWEST, Column, Metric, Row
 
 _CSV_HEADERS = (
     "study", "scale", "row", "column", "metric", "printed", "measured", "deviation", "runs",
@@ -54,21 +55,20 @@ def rival_of(evidence: Evidence, row: Row) -> Row | None:
 def result_table(evidence: Evidence, column: Column) -> Table:
     """One setting of the study: every system, printed and measured."""
     metrics, key = evidence.study.metrics, key_metric(evidence)
-    has_printed = any(
-        evidence.cells[row.name, column.name].printed(metric) is not None
-        for row in evidence.rows
+    printed = [
+        metric
         for metric in metrics
-    )
+        if any(evidence.cells[row.name, column.name].printed(metric) for row in evidence.rows)
+    ]
     shown = metrics if NEWEST in metrics or key is not LAST else (*metrics, NEWEST)
     headers = ["System"]
-    headers += [f"{metric.title}, printed" for metric in metrics] if has_printed else []
+    headers += [f"{metric.title}, printed" for metric in printed]
     headers += [metric.title for metric in shown] + [f"{key.title} against", "Runs"]
     rows = []
     for row in evidence.rows:
         cell = evidence.cells[row.name, column.name]
         line = [row.label]
-        if has_printed:
-            line += [number_text(cell.printed(metric), metric) for metric in metrics]
+        line += [number_text(cell.printed(metric), metric) for metric in printed]
         line += [spread_text(cell.measured(metric), metric) for metric in shown]
         rows.append([*line, _against_text(evidence, cell, key), str(len(cell.runs) or MISSING)])
     return Table(headers, rows, first_number=1)
@@ -119,6 +119,7 @@ def cost_table(evidence: Evidence) -> Table:
             _passes(run),
             _kept(run),
             _rounded(run.result.train_seconds),
+            str(count_trials().get(run.result.method or "", 0)),
             str(run.environment.get("commit") or MISSING),
             machine_text(run),
         ]
@@ -126,14 +127,14 @@ def cost_table(evidence: Evidence) -> Table:
     ]
     headers = [
         "Run", "Seed", "Memory", "Per class", "Parameters", "FLOP", "Passes", "Kept", "Seconds",
-        "Commit", "Machine",
+        "Trials", "Commit", "Machine",
     ]  # fmt: skip
     return Table(headers, rows, first_number=len(headers))
 
 
 def short_table(evidence: Evidence, column: Column) -> Table:
     """The same for a terminal: the numbers of a row in two cells, or one where none is printed."""
-    metrics, key = evidence.study.metrics, key_metric(evidence)
+    metrics, key = _few(evidence.study.metrics), key_metric(evidence)
     cells = [evidence.cells[row.name, column.name] for row in evidence.rows]
     printed = [[cell.printed(metric) for metric in metrics] for cell in cells]
     has_printed = any(value is not None for values in printed for value in values)
@@ -150,6 +151,11 @@ def short_table(evidence: Evidence, column: Column) -> Table:
     headers = [" / ".join(metric.title for metric in metrics)]
     headers += ["printed"] if has_printed else []
     return Table([*headers, "measured", f"{key.title} against"], rows, first_number=1)
+
+
+def _few(metrics: Sequence[Metric]) -> list[Metric]:
+    """Without bytes, for which a terminal has no room."""
+    return [metric for metric in metrics if metric not in LEDGER]
 
 
 def _joined(values: Sequence[float | None], metrics: Sequence[Metric]) -> str:
@@ -175,6 +181,14 @@ def machine_text(run: RunFolder) -> str:
     accelerators = run.environment.get("accelerators") or []
     cores = f"{run.environment.get('cores', '?')} cores of {run.environment.get('processor', '?')}"
     return ", ".join([*accelerators, cores])
+
+
+def trials_text(evidence: Evidence) -> str:
+    """How many settings of every method of a study were tried before, in words."""
+    known = count_trials()
+    methods = sorted({run.result.method or "" for run in evidence.runs})
+    counts = ", ".join(f"{name} {known.get(name, 0)}" for name in methods)
+    return f"Settings tried on held-out images, with runs that are kept: {counts}."
 
 
 def _passes(run: RunFolder) -> str:
@@ -248,6 +262,7 @@ def study_markdown(evidence: Evidence, level: int = 1) -> str:
     judgements = evidence.judgements()
     if judgements:
         parts += [f"{mark}# Claims", to_markdown(verdict_table(judgements)).rstrip()]
+    parts += [trials_text(evidence)] if evidence.runs else []
     parts += [study.note] if study.note else []
     return "\n\n".join(parts) + "\n"
 

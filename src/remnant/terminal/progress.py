@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from remnant.phases import StepReport
-from remnant.training.processes import is_main_process
+from remnant.training.launchers import is_main_process
 
 _SECONDS_BETWEEN_UPDATES = 0.1
 

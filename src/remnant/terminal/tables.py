@@ -14,7 +14,7 @@ from remnant.reports import terminal_rows
 from remnant.reports.codec_page import FRONT_MEANING
 from remnant.reports.groups import read_groups
 from remnant.reports.result_tables import Table as TextTable
-from remnant.reports.result_tables import comparison_table
+from remnant.reports.result_tables import comparison_tables
 from remnant.reports.units import bytes_text, count_text, decibels_text, hours_text
 
 Rows = list[dict[str, Any]]
@@ -154,9 +154,15 @@ def result_table(folder: Path, width: int) -> Table:
     return table
 
 
-def sweep_table(folders: Sequence[Path]) -> Table:
-    """Mean and standard deviation over runs that differ in seed or order alone."""
-    compared = comparison_table(read_groups(folders)[0])
+def sweep_tables(folders: Sequence[Path]) -> list[Table]:
+    """Mean and standard deviation over runs that differ in seed or order alone.
+
+    Runs on a pretrained encoder have a table of their own.
+    """
+    return [_sweep_table(compared) for compared in comparison_tables(read_groups(folders)[0])]
+
+
+def _sweep_table(compared: TextTable) -> Table:
     wanted = [name for name in _SWEEP_COLUMNS if name in compared.headers]
     table = Table(box=None, pad_edge=False)
     for name in wanted:

@@ -25,21 +25,20 @@ from remnant.training.devices import (
     find_hardware,
     keep_freed_memory,
 )
+from remnant.training.launchers import PARENT, check_count, find_launch
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-_PARENT = "REMNANT_PARENT"  # environment variable: the process that started this one
-_TORCHRUN = "TORCHELASTIC_RUN_ID"  # environment variable, set by torchrun alone
 _TERMS_BYTES = 2048  # size of the message with the loss terms of one step
 
 
 class TrainingConfig(Settings):
     """Devices, precision and logging of a run; changes results by rounding at most."""
 
-    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # "auto": a GPU if there is one
     devices: int = Field(default=1, ge=1)  # processes on this machine
-    num_nodes: int = Field(default=1, ge=1)
+    num_nodes: int = Field(default=1, ge=1)  # machines
     # "auto": bf16-mixed where the hardware has it (CUDA), else 32-true; on CPUs bf16 is far slower
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     tf32: bool = False  # CUDA: faster float32 matrix products of lower precision
@@ -52,8 +51,8 @@ class TrainingConfig(Settings):
     threads: int | None = Field(
         default=None, ge=1
     )  # per process; None: all cores, divided among the processes
-    checkpoint_every_steps: int = Field(default=500, ge=1)
-    log_every_steps: int = Field(default=10, ge=1)
+    checkpoint_every_steps: int = Field(default=500, ge=1)  # also at the end of each phase
+    log_every_steps: int = Field(default=10, ge=1)  # lines of events.jsonl
 
 
 class LostProcessError(InputError):
@@ -80,7 +79,7 @@ class Processes:
         self.acceleration = acceleration_of(config)
         self._config = config
         self._is_many = config.devices * config.num_nodes > 1
-        _check_launcher(config)
+        check_count(config.devices * config.num_nodes)
         if self._is_many:
             _end_with_parent()
             assert self._fabric.world_size > 1, "Fabric has started the other processes"
@@ -106,7 +105,11 @@ class Processes:
             precision=self.acceleration.precision,
             strategy="ddp" if self._is_many else "auto",
         )
-        fabric.launch()
+        try:
+            fabric.launch()
+        except RuntimeError as error:  # a timeout, or an address where nobody listens
+            reason = str(error).partition("\n")[0]
+            raise InputError(f"the processes of this run could not meet: {reason}") from error
         return fabric
 
     @property
@@ -248,32 +251,12 @@ def acceleration_of(config: TrainingConfig) -> Acceleration:
     return choose_acceleration(hardware, config.precision, config.compile, config.tf32)
 
 
-def is_main_process() -> bool:
-    """Whether this process has rank 0; known before the others are started."""
-    if "RANK" in os.environ:
-        return int(os.environ["RANK"]) == 0
-    node = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
-    return int(node) == 0 and int(os.environ.get("LOCAL_RANK", "0")) == 0
-
-
 def as_launched(config: TrainingConfig) -> TrainingConfig:
-    """The config with the processes that torchrun has started, if it did and the config has one."""
-    if _TORCHRUN not in os.environ or config.devices * config.num_nodes > 1:
+    """The config with the processes that torchrun or srun has started, if it says nothing else."""
+    launch = find_launch()
+    if launch is None or config.devices * config.num_nodes > 1:
         return config
-    started, here = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
-    return config.model_copy(update={"devices": here, "num_nodes": max(1, started // here)})
-
-
-def _check_launcher(config: TrainingConfig) -> None:
-    """The number of processes started by torchrun must match the config."""
-    wanted = config.devices * config.num_nodes
-    started = int(os.environ.get("WORLD_SIZE", wanted))
-    if started != wanted:
-        raise InputError(
-            f"the launcher must start as many processes as the config says; it started {started}, "
-            f"not {wanted}. Leave out --devices and --nodes to use those that it started, or give "
-            "--devices (per machine) and --nodes to match."
-        )
+    return config.model_copy(update={"devices": launch.count_here, "num_nodes": launch.num_nodes})
 
 
 def _leave() -> None:
@@ -288,11 +271,11 @@ def _end_with_parent() -> None:
     Otherwise the other processes would wait half an hour for a main process that was killed.
     """
     if int(os.environ.get("LOCAL_RANK", "0")) == 0:
-        os.environ[_PARENT] = str(os.getpid())
+        os.environ[PARENT] = str(os.getpid())
         return
-    if _PARENT not in os.environ:
+    if PARENT not in os.environ:
         return  # launched by another program, such as torchrun, which ends its own processes
-    parent = int(os.environ[_PARENT])
+    parent = int(os.environ[PARENT])
 
     def watch() -> None:
         while os.getppid() == parent:

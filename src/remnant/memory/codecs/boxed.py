@@ -24,7 +24,7 @@ class BoxedConfig(CodecConfig):
     """What matters of an image as it is, and the rest smaller by a factor."""
 
     name: Literal["boxed"] = "boxed"
-    factor: int = Field(default=2, ge=2)
+    factor: int = Field(default=2, ge=2)  # of both sides
     # Of both sides: the box in the middle of an image that comes without one. Chosen.
     middle_ratio: float = Field(default=0.5, gt=0, le=1)
 

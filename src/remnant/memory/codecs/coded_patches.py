@@ -31,7 +31,7 @@ class CodedPatchesConfig(MaskConfig, RateConfig):
 
     name: Literal["coded-patches"] = "coded-patches"
     through: str = "transform"  # a codec that shares its coder
-    positions: Literal["seed", "bitmap"] = "seed"
+    positions: Literal["seed", "bitmap"] = "seed"  # how the file says which patches are known
 
     @field_validator("through")
     @classmethod

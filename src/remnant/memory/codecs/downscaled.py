@@ -21,7 +21,7 @@ class DownscaledConfig(RateConfig):
     """Whole images, smaller by a factor, as they are or through an image codec."""
 
     name: Literal["downscaled"] = "downscaled"
-    factor: int = Field(default=2, ge=2)
+    factor: int = Field(default=2, ge=2)  # of both sides
     through: str = "raw"  # or a codec that shares its coder
 
     @field_validator("through")

@@ -18,7 +18,8 @@ class RateConfig(CodecConfig):
 
     takes_auto: ClassVar[bool] = False  # stores whole images at their own size
 
-    # "auto": by the bytes of a class, see `memory.auto_quality`.
+    # As in JPEG; 75 unless a target is set. "auto": by the bytes of a class, see
+    # `memory.auto_quality`.
     quality: (
         Annotated[int, Field(strict=True, ge=MIN_QUALITY, le=MAX_QUALITY)] | Literal["auto"] | None
     ) = None

@@ -39,7 +39,7 @@ class WebpConfig(RateConfig):
     takes_auto = True
 
     name: Literal["webp"] = "webp"
-    lossless: bool = False
+    lossless: bool = False  # True: every pixel comes back, and quality has no effect
 
     @classmethod
     def takes_rate(cls, values: dict[str, Any]) -> bool:

@@ -1,0 +1,63 @@
+"""Where the flagship's margin over plain replay comes from: memory, sampling, network or views."""
+
+from remnant.studies.budgets_study import CONVOLUTIONS, ORDERS, VIEWS, column
+from remnant.studies.columns import smoke
+from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, Claim, Row, Study
+
+_UNION = {"method.first.sampling": "union"}
+_RAW = {"memory.codec": {"name": "raw"}}
+_FINE = {"memory.codec": {"name": "transform", "quality": 75}}
+# The paper's transformer at mini scale, with the optimiser that suits it.
+_TRANSFORMER = {
+    "method.network.encoder": "vit",
+    "method.network.patch_size": 4,
+    "method.network.width": 128,
+    "method.network.mlp_width": 512,
+    "method.network.fusion_mlp_width": 512,
+    "method.first.optimizer.name": "adamw",
+    "method.first.optimizer.lr": 1e-3,
+    "method.first.optimizer.nesterov": False,
+    "method.first.optimizer.weight_decay": 0.05,
+}
+STUDY = Study(
+    name="margin",
+    title="What the flagship's margin is made of",
+    source="",
+    question="Which part of the margin over plain replay is memory, sampling, network and views?",
+    rows=(
+        Row("er-published", "ER: raw exemplars, union", "er", changes=_RAW | _UNION, printed=()),
+        Row("er-union", "+ coded exemplars (memory)", "er", changes=_UNION, printed=(),
+            against="er-published"),
+        Row("er", "+ balanced batches (sampling)", "er", printed=(), against="er-union"),
+        Row("er-conv", "+ the flagship's network and rate (learner)", "er", changes=CONVOLUTIONS,
+            printed=(), against="er"),
+        Row("er-views", "+ coded views of new images, smoothed labels", "er",
+            changes=CONVOLUTIONS | VIEWS, printed=(), against="er-conv"),
+        Row("best", "Bilateral MAE, best options", "bimae", printed=(), against="er-views"),
+        Row("no-views", "less coded views", "bimae", changes={"method.codec_view_ratio": 0.0},
+            printed=(), against="best"),
+        Row("no-smoothing", "less smoothed labels", "bimae",
+            changes={"method.label_smoothing": 0.0}, printed=(), against="best"),
+        Row("union", "less balanced batches", "bimae", changes=_UNION, printed=(),
+            against="best"),
+        Row("fine", "less coarseness: quality 75", "bimae", changes=_FINE, printed=(),
+            against="best"),
+        Row("vit", "with a transformer for convolutions", "bimae", changes=_TRANSFORMER,
+            printed=(), against="best"),
+    ),
+    columns={"smoke": smoke(""), "mini": (column("6"), column("60"))},
+    claims=(
+        Claim("coded exemplars help plain replay", "er-union", "er-published"),
+        Claim("balanced batches help plain replay", "er", "er-union"),
+        Claim("the network helps plain replay", "er-conv", "er"),
+        Claim("new images as coarse as exemplars help", "er-views", "er-conv"),
+        Claim("the method adds to all that", "best", "er-views"),
+    ),
+    metrics=(AVG, LAST, FORGETTING, NEWEST),
+    orders=ORDERS,
+    note=(
+        "From the first row to the flagship each row adds one thing to the row above it, so that "
+        "the last column adds up to the whole margin. The rows below the flagship take one thing "
+        "away from it."
+    ),
+)  # fmt: skip

@@ -1,0 +1,113 @@
+"""Two machines, imitated on this one: as torchrun and as srun start their processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.test_distributed import SCRIPT, digest, losses, run, sampled_ids, write_config
+
+pytestmark = pytest.mark.slow
+TIMEOUT = 280
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def finish(commands: list[list[str]], places: list[dict[str, str]], folders: list[Path]) -> str:
+    """What all commands print, each with an environment and in a folder of its own."""
+    started = [
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **place},
+            start_new_session=True,
+        )
+        for command, place, folder in zip(commands, places, folders, strict=True)
+    ]
+    try:
+        return "".join(process.communicate(timeout=TIMEOUT)[0] for process in started)
+    finally:
+        for process in started:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def torchrun(folders: list[Path], per_node: int, *arguments: str, **environment: str) -> str:
+    """Two agents of torchrun with addresses of their own on the loopback."""
+    port = free_port()
+    commands = [
+        [
+            sys.executable, "-m", "torch.distributed.run", "--nnodes", "2",
+            "--node-rank", str(node), "--nproc-per-node", str(per_node),
+            "--master-addr", "127.0.0.1", "--master-port", str(port),
+            "--local-addr", f"127.0.0.{node + 1}",
+            str(SCRIPT), *arguments,
+        ]
+        for node in range(2)
+    ]  # fmt: skip
+    return finish(commands, [environment] * 2, folders)
+
+
+def srun(folder: Path, *arguments: str) -> str:
+    """Two tasks on two nodes, with the environment that srun gives them."""
+    common = {
+        "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "17", "SLURM_JOB_NAME": "train", "SLURM_NTASKS": "2",
+        "SLURM_NTASKS_PER_NODE": "1", "SLURM_NNODES": "2", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()), "SLURM_LOCALID": "0",
+    }  # fmt: skip
+    places = [common | {"SLURM_PROCID": rank, "SLURM_NODEID": rank} for rank in ("0", "1")]
+    command = [sys.executable, str(SCRIPT), *arguments]
+    return finish([command] * 2, places, [folder] * 2)
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_two_machines_learn_and_remember_as_one_process(tmp_path: Path, launcher: str) -> None:
+    one, folder = run(tmp_path / "one", 1), tmp_path / "many"
+    folder.mkdir()
+    write_config(folder / "config.json", 1)
+    arguments = ("run", "config.json", str(folder / "run"))
+    if launcher == "torchrun":
+        printed = torchrun([folder] * 2, 2, *arguments)
+    else:
+        printed = srun(folder, *arguments)
+    assert (folder / "run" / "result.json").exists(), printed
+    training = json.loads((folder / "run" / "config.json").read_text())["training"]
+    assert (training["devices"], training["num_nodes"]) == (2 if launcher == "torchrun" else 1, 2)
+    assert losses(folder / "run") == pytest.approx(losses(one), abs=1e-4)
+    assert sampled_ids(folder / "run") == sampled_ids(one)
+    assert digest(folder / "run") == digest(one)
+
+
+def test_an_image_that_one_machine_cannot_read_is_told_once(tmp_path: Path) -> None:
+    write_config(tmp_path / "config.json", 1)
+    arguments = ("run", "config.json", "run")
+    printed = torchrun([tmp_path] * 2, 1, *arguments, PIXELS_REFUSE_IN="1")
+    assert printed.count("remnant: ") == 1, printed
+    assert "remnant: broken.png cannot be read in process 1." in printed
+    assert "gloo" not in printed.partition("remnant: ")[2]
+
+
+def test_machines_that_share_no_folder_are_told_so(tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+        write_config(folder / "config.json", 1)
+    printed = torchrun(folders, 1, "run", "config.json", "run")
+    assert printed.count("remnant: ") == 1, printed
+    assert "all processes must see the same folder run; they do not." in printed
