@@ -121,7 +121,7 @@ def attack_once(one: Attack, seed: int, scale: float) -> Tally:
 # ---------------------------------------------------------------------------------------- the table
 
 
-def table(tallies: dict[str, Tally], commands: list[str]) -> str:
+def table(tallies: dict[str, Tally], commands: list[str], commits: list[str]) -> str:
     rows = [
         f"| {one.letter.partition('-')[0]} | {one.what} | {tally.tried:,} | "
         f"{len(tally.problems):,} | {one.target:,} | {_verdict(one, tally)}{_worst(tally)} |"
@@ -130,7 +130,7 @@ def table(tallies: dict[str, Tally], commands: list[str]) -> str:
     ]
     head = ["| | attack | tried | failed | target | met |", "|---|---|---|---|---|---|"]
     named = "; ".join(f"`{command}`" for command in commands)
-    return "\n".join([f"{named}, commit {_commit()}:", "", *head, *rows])
+    return "\n".join([f"{named}, commit {', '.join(commits)}:", "", *head, *rows])
 
 
 def _verdict(one: Attack, tally: Tally) -> str:
@@ -149,6 +149,7 @@ def add_result(path: Path, letter: str, seed: int, tally: Tally) -> None:
     line: dict[str, Any] = {
         "letter": letter,
         "seed": seed,
+        "commit": _commit(),
         "tried": tally.tried,
         "problems": tally.problems,
         "worst": tally.worst,
@@ -157,8 +158,8 @@ def add_result(path: Path, letter: str, seed: int, tally: Tally) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def read_results(path: Path) -> dict[str, Tally]:
-    """The sum of all lines; a seed that was tried again counts once."""
+def read_results(path: Path) -> tuple[dict[str, Tally], list[str]]:
+    """The sum of all lines, and their commits; a seed that was tried again counts once."""
     newest = {}
     for text in path.read_text().splitlines():
         line = json.loads(text)
@@ -166,7 +167,7 @@ def read_results(path: Path) -> dict[str, Tally]:
     found = {one.letter: Tally() for one in ATTACKS}
     for line in newest.values():
         found[line["letter"]].join(Tally(line["tried"], line["problems"], line["worst"]))
-    return found
+    return found, sorted({line["commit"] for line in newest.values()})
 
 
 def _commit() -> str:
@@ -199,7 +200,8 @@ def main() -> None:
             "--write attacks.jsonl",
         ]
         text = PAGE.read_text()
-        inner = table(read_results(given.write), commands)
+        tallies, commits = read_results(given.write)
+        inner = table(tallies, commands, commits)
         PAGE.write_text(write_between_markers(text, "attacks-output", inner))
         return
     warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -219,7 +221,8 @@ def main() -> None:
                 add_result(given.results, one.letter, seed, found)
         if given.minutes is None or time.monotonic() > limit:
             break
-    print(table(tallies, [" ".join(["python benchmarks/attacks.py", *sys.argv[1:]])]))
+    command = " ".join(["python benchmarks/attacks.py", *sys.argv[1:]])
+    print(table(tallies, [command], [_commit()]))
     sys.exit(1 if any(tally.problems for tally in tallies.values()) else 0)
 
 

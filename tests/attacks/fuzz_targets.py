@@ -108,14 +108,14 @@ def mutate_archive(content: bytes, chance: random.Random) -> bytes:
     if parsed is None or chance.random() < 0.1:
         return mutate_bytes(content, chance)
     header, arrays = parsed
-    for _ in range(chance.choice([1, 1, 2, 4])):
-        if chance.random() < 0.4 and arrays:
-            mutate_arrays(arrays, chance)
-        else:
-            mutate_header(header, chance)
     try:
+        for _ in range(chance.choice([1, 1, 2, 4])):
+            if chance.random() < 0.4 and arrays:
+                mutate_arrays(arrays, chance)
+            else:
+                mutate_header(header, chance)
         return pack_archive(header, arrays)
-    except Exception:  # no file can hold it
+    except Exception:  # no file can hold it, or nothing is left to change
         return content
 
 
