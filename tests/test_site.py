@@ -80,7 +80,7 @@ def test_the_site_works_from_disk_in_light_and_dark_at_any_width(
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
                 shown = page.evaluate("document.body.getAttribute('data-md-color-scheme')")
                 assert shown == {"light": "default", "dark": "slate"}[scheme]
-            page.locator("label[for=__search], .md-search__button").first.click()
+            page.keyboard.press("Control+k")
             page.wait_for_timeout(500)  # until the field has the focus
             page.keyboard.type("herding", delay=20)
             page.get_by_text(re.compile(r"\d+ results?")).first.wait_for()
