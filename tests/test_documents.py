@@ -22,6 +22,7 @@ def blocks(page: Path) -> list[str]:
 PAGES = {page.stem: page for page in ALL}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if blocks(page)])
 def test_the_python_of_a_page_runs(name: str, tmp_path: Path) -> None:
     script = tmp_path / "page.py"

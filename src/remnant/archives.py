@@ -47,7 +47,7 @@ def read_archive(path: Path, kind: str, version: int) -> tuple[dict[str, np.ndar
                 raise ValueError("the header is spelt in another way than remnant spells it")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         found, found_version = header["format"], header["version"]
-        claimed = header.pop("digest")
+        claimed, metadata = header.pop("digest"), header["metadata"]
     except FileNotFoundError:
         raise InputError(f"{path} does not exist. Check the path.") from None
     except (
@@ -72,7 +72,7 @@ def read_archive(path: Path, kind: str, version: int) -> tuple[dict[str, np.ndar
         )
     if archive_digest(header, arrays) != claimed:
         raise InputError(f"{path} is damaged: its checksum does not match. Restore it from a copy.")
-    return arrays, header["metadata"]
+    return arrays, metadata
 
 
 def archive_digest(header: Mapping[str, Any], arrays: Arrays) -> str:

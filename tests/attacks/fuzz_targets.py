@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -148,8 +149,10 @@ def fuzz_decode(content: bytes) -> None:
 def fuzz_download(content: bytes) -> None:
     for name in ("a.tar.gz", "a.zip"):
         path = _as_file(content, name)
+        destination = Path(tempfile.mkdtemp(dir=_folder()))
         with suppress(InputError):
-            unpack(archive_spec(name, len(content)), path, _folder() / "unpacked")
+            unpack(archive_spec(name, len(content)), path, destination)
+        shutil.rmtree(destination)
 
 
 def fuzz_request(content: bytes) -> None:

@@ -99,9 +99,8 @@ def _traversal(chance: random.Random) -> Request:
 
 
 def _odd_name(chance: random.Random) -> Request:
-    name = chance.choice([b"../x", b"\xff\xfe", b"\0", b"a" * 5000, b"", b"\x1b[2J", b"a\nb"])
-    picture = png(digit_pictures(0, 1)[0])
-    image = ('name="images"; filename="../../x.png"', picture[: chance.randrange(len(picture))])
+    name = chance.choice([b"..", b"\0", b"a" * 5000, b"", b" ", b"\x1b[2J", b"a\nb"])
+    image = ('name="images"; filename="../../x.png"', png(digit_pictures(0, 1)[0]))
     return "an odd name", _form("/api/teach", [('name="name"', name), image])
 
 
@@ -121,7 +120,7 @@ def _garbage(chance: random.Random) -> Request:
 
 
 def _long_head(chance: random.Random) -> Request:
-    line = f"X-Long: {'a' * chance.choice([70_000, 10**6])}"
+    line = f"X-Long: {'a' * chance.choice([10**6, 10**7])}"
     return "a long head", _head("GET /api/store HTTP/1.1", None, line)
 
 
@@ -176,6 +175,9 @@ class HonestClient:
         if answer.status_code != 200:
             self.problems.append(f"the honest client got {answer.status_code}")
         return time.perf_counter() - began
+
+    def close(self) -> None:
+        self._client.close()
 
     def p95(self, times: list[float]) -> float:
         return float(np.percentile(times, 95))
@@ -250,6 +252,7 @@ def attack(folder: Path, seed: int, count: int, *, with_bombs: bool = True) -> T
         honest.ask()
         tally.note("x p95", honest.p95(beside) / honest.p95(alone))
         tally.problems += sorted(set(honest.problems))
+        honest.close()
         code, errors = server.stop()
         if code != 0 or "Traceback" in errors:
             tally.problems.append(f"the server ended with {code}: {errors[-500:]}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from remnant.methods import METHODS
@@ -24,7 +26,13 @@ def test_every_method_has_a_trial() -> None:
     assert set(TRIALS) == set(METHODS), "add the method to tests/support/tiny_methods.py"
 
 
-@pytest.mark.parametrize("check", ALL, ids=str)
+def _marked(check: Check) -> Any:
+    """The checks of a method that trains an encoder for 224 px take a minute."""
+    is_long = check.trial.config.name == "tuned"
+    return pytest.param(check, marks=pytest.mark.slow if is_long else (), id=str(check))
+
+
+@pytest.mark.parametrize("check", [_marked(check) for check in ALL])
 def test_method(check: Check) -> None:
     check()
 

@@ -49,7 +49,7 @@ def test_a_picture_of_one_column_is_refused_before_decoding() -> None:
         ("RGB", "PNG", {}, 4),
         ("RGBA", "PNG", {}, 4 + 4),
         ("L", "PNG", {}, 1 + 4),
-        ("I;16", "PNG", {}, 2 + 4),
+        ("I;16", "PNG", {}, 3 + 4),
         ("P", "PNG", {"transparency": 0}, 1 + 4),
         ("RGB", "JPEG", {}, 4),
         ("RGB", "JPEG", {"progressive": True}, 4 + 3 * 2),

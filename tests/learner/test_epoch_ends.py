@@ -62,6 +62,7 @@ def test_training_ends_when_all_is_right(
         assert ends.stopped_after is None
 
 
+@pytest.mark.slow
 @pytest.mark.numeric
 def test_an_easy_update_ends_early_and_an_interrupted_one_where_it_would_have() -> None:
     images, labels = stripes("a", "c", per_class=100)

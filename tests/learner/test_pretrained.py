@@ -130,6 +130,7 @@ def test_a_prediction_imports_neither_scikit_learn_nor_what_trains(tmp_path: Pat
     assert found.stderr.split() == []
 
 
+@pytest.mark.slow
 def test_an_exported_model_has_the_encoder_inside(tmp_path: Path) -> None:
     import onnxruntime
 

@@ -36,7 +36,7 @@ def test_a_picture_gives_the_same_bytes_and_the_same_pixels(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.binary(min_size=2, max_size=300), min_size=1, max_size=4), st.booleans())
 def test_any_bytes_decode_to_the_same_pixels(
     shape: Shape, parts: list[bytes], is_mosaic: bool

@@ -19,6 +19,7 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
+@pytest.mark.slow
 def test_it_ends_with_a_verdict_a_page_and_the_line_to_type(
     command: Command, images: Path, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def tiny_run(name: str, **changes: object) -> StudyRun:
     return StudyRun("row", "column", 0, name, tiny_config(**changes))
 
 
+@pytest.mark.slow
 def test_runs_go_side_by_side_and_a_failing_one_stops_no_other(tmp_path: Path) -> None:
     bad = tiny_run("bad")
     # Nothing before the run itself can know that these files are missing.

@@ -104,6 +104,7 @@ def test_a_full_disk_is_noticed_before_anything_runs(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_dry_run_tells_what_is_done_and_what_the_rest_takes(command: Command, out: Path) -> None:
     shown = command("reproduce", "detail-domain", "--columns", "published", "--dry-run",
                     "--out", out)  # fmt: skip

@@ -16,8 +16,8 @@ from PIL import Image
 # Chosen: a photo of 12 million pixels takes 48 MB, so that five are decoded at a time.
 DECODING_BYTES = 256 << 20
 _MUCH = 64 << 20  # bytes; given back to the system after use, since others will not need as much
-# Pillow holds three channels in four bytes, and two as well.
-_NARROW_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
+# Pillow holds three channels in four bytes, and two as well; 16 bits become 8 on their way to RGB.
+_NARROW_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 3, "I;16B": 3, "I;16L": 3, "I;16N": 3}
 _WIDE = 4  # bytes of a pixel in all other modes
 _WEBP = 12  # bytes per pixel of the decoder's own canvases and of its answer
 

@@ -120,6 +120,8 @@ class _HistoryEntry(Settings):
 
 
 _OF_AN_UPDATE = ("classes", "known_classes", "seconds", "memory_bytes")
+# All of them, or none, as in stores of earlier versions.
+_MEASURED = ("measured_on", "measured_images", "class_accuracy", "class_accuracy_before")
 
 
 def check_history(history: tuple[dict[str, Any], ...], source: str) -> None:
@@ -130,6 +132,7 @@ def check_history(history: tuple[dict[str, Any], ...], source: str) -> None:
             is_whole = "accuracy" in update and all(
                 getattr(read, name) is not None for name in _OF_AN_UPDATE
             )
+            is_whole &= len({getattr(read, name) is None for name in _MEASURED}) == 1
         except ValidationError:
             read, is_whole = None, False
         if read is None or not (is_whole or read.forgotten_classes is not None):

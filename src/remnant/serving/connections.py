@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 Stage = Literal["head", "body", "answer"]
@@ -70,6 +71,16 @@ class LimitedConnection(H11Protocol):
         self._num_received += len(data)
         super().data_received(data)
         self._note_stage()
+
+    def send_400_response(self, msg: str) -> None:
+        """Nonsense in a body: answered once, by this or by the app, whichever comes first."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # the app has nobody to answer any more
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         self._resumed = self.loop.time()

@@ -123,8 +123,8 @@ def _measured(update: dict[str, Any]) -> str:
 
 def _old_classes(update: dict[str, Any]) -> str:
     """Means before and after, and the class that lost most."""
-    before = dict(map(tuple, update.get("class_accuracy_before", [])))
-    now = dict(map(tuple, update.get("class_accuracy", [])))
+    before = dict(map(tuple, update.get("class_accuracy_before") or ()))
+    now = dict(map(tuple, update.get("class_accuracy") or ()))
     both = [name for name in before if name in now]
     if not both:
         return ""
