@@ -19,15 +19,17 @@ from torch import Tensor, nn
 from remnant.images import Images, ImageSet, Shape
 from remnant.settings import Settings
 
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
 
 class OptimizerConfig(Settings):
     """An optimiser and how its learning rate moves over a phase."""
 
     name: Literal["sgd", "adam", "adamw"] = "sgd"
-    lr: float = Field(gt=0)  # learning rate at its highest
+    lr: float = Field(gt=0, le=1e6)  # learning rate at its highest
     momentum: float = Field(default=0.9, ge=0, lt=1)  # sgd only
     nesterov: bool = False  # sgd only: look ahead by the momentum; needs one above 0
-    betas: tuple[float, float] = (0.9, 0.999)  # adam and adamw only
+    betas: tuple[Beta, Beta] = (0.9, 0.999)  # adam and adamw only
     weight_decay: float = Field(default=0.0, ge=0)  # decoupled for adamw, else added to gradients
     decay_norms_and_biases: bool = True  # False: weight decay is for matrices and filters alone
     # Of the learning rate, after warm-up.
