@@ -147,7 +147,8 @@ def test_only_a_finished_run_with_its_last_checkpoint_can_be_probed(
 
 def test_the_command_prints_a_table_and_a_sentence(coding: Path, command: Command) -> None:
     answer = command("probe", str(coding))
-    assert [line.split()[0] for line in answer.out.splitlines()[2:5]] == ["as", "border", "coded"]
+    looks = [line.split()[0] for line in answer.out.splitlines()[2:] if line[:1].isalpha()]
+    assert looks[:3] == ["as", "border", "coded"]  # wide numbers take a second line
     assert "Not measured: masked, since the memory keeps whole images." in answer.out
     printed = json.loads(command("probe", str(coding), "--json").out)
     assert printed["reading"] in answer.out.replace("\n", " ")

@@ -161,7 +161,7 @@ TRIALS: dict[str, Callable[[], Trial]] = {
     ),
     "ncm": lambda: _trial("ncm", encoder=SMALL_ENCODER),
     "pass": lambda: _trial(
-        "pass", first=schedule(8, name="adam", lr=3e-3), prototype_weight=1, feature_weight=1
+        "pass", first=schedule(24, name="adam", lr=3e-3), prototype_weight=1, feature_weight=1
     ),
     "gfr": lambda: _trial(
         "gfr",
