@@ -39,3 +39,28 @@ def test_every_method_has_an_outline_which_its_arrays_fit(name: str) -> None:
     arrays.popitem()
     with pytest.raises(InputError, match="is missing"):
         store_checks.check_network(config, sizes, arrays, "the store")
+
+
+MEASURED = {
+    "measured_on": "held out",
+    "measured_images": 9,
+    "class_accuracy": [["a", 90.0]],
+    "class_accuracy_before": [["a", 95.0]],
+}
+
+
+@pytest.mark.parametrize("missing", MEASURED)
+def test_half_of_what_was_measured_is_refused(missing: str) -> None:
+    whole = {
+        "when": "2026-01-01",
+        "classes": ["b"],
+        "known_classes": ["a"],
+        "seconds": 1.0,
+        "memory_bytes": 9,
+        "accuracy": 90.0,
+        **MEASURED,
+    }
+    store_checks.check_history((whole,), "the store")
+    for part in ({name: whole[name] for name in whole if name != missing}, whole | {missing: None}):
+        with pytest.raises(InputError, match="update 1"):
+            store_checks.check_history((part,), "the store")

@@ -144,3 +144,9 @@ def test_nesterov_looks_ahead_by_the_momentum() -> None:
         velocity = 0.5 * velocity + gradient
         expected -= 0.1 * (gradient + 0.5 * velocity)
     assert float(weight.detach()) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("changes", [{"lr": 1e300}, {"betas": (2.0, 0.9)}, {"betas": (0.9, 1.0)}])
+def test_what_no_optimiser_takes_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        OptimizerConfig(**{"name": "adam", "lr": 0.1, **changes})
