@@ -136,16 +136,16 @@ def test_a_sweep_into_a_folder_in_use_deletes_nothing(command: Command, tmp_path
 def test_a_run_that_fails_is_reported_and_the_others_go_on(
     command: Command, tmp_path: Path
 ) -> None:
-    grid = ("--grid", "method.first.optimizer.lr=1e30,0.05")
+    grid = ("--grid", "method.first.optimizer.weight_decay=1e30,0")
     outcome = command("run", "digits-er", *SETTINGS, *grid, "--out", "several")
     assert outcome.code == 1
-    assert "remnant: lr-1e+30 failed: " in outcome.err
+    assert "remnant: weight_decay-1e+30 failed: " in outcome.err
     assert "To try them again: remnant resume several" in outcome.err
-    assert result_of(tmp_path / "several" / "lr-0.05")["finished"] is True
+    assert result_of(tmp_path / "several" / "weight_decay-0")["finished"] is True
     assert (tmp_path / "several" / "report.html").exists()
     again = command("resume", "several")
     assert again.code == 1
-    assert "lr-1e+30 failed" in again.err
+    assert "weight_decay-1e+30 failed" in again.err
 
 
 def test_several_recipes_run_into_one_folder_with_one_table(
