@@ -180,31 +180,34 @@ def difference(cell: Cell, rival: Cell, metric: Metric) -> Difference | None:
         margin = float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count)
         return Difference(mean, margin, count, False)
     seed = next(seed for seed in cell.runs if seed in rival.runs)
-    return Difference(mean, _image_margin(cell.runs[seed], pairs[0], metric), 1, True)
+    margin = _image_margin((cell.runs[seed], rival.runs[seed]), metric)
+    return Difference(mean, margin, 1, True)
 
 
-def _image_margin(run: RunFolder, pair: tuple[float, float], metric: Metric) -> float | None:
-    """Half of the interval that comes from the number of test images, for one run each.
+def _image_margin(pair: Sequence[RunFolder], metric: Metric) -> float | None:
+    """Half of the interval that comes from the number of test images, for one run each."""
+    squares = []
+    for run in pair:
+        images = _test_images_per_task(run)
+        error = metric.error(run.result, images) if images else None
+        if error is None:
+            return None
+        squares.append(error**2)
+    return _NORMAL_95 * math.sqrt(sum(squares))
 
-    Known for shares of all test images; forgetting and averages over tasks are none.
-    """
-    images = _num_test_images(run)
-    if not metric.is_share or not images:
-        return None
-    shares = [min(max(value / 100, 0.0), 1.0) for value in pair]
-    variance = sum(max(share * (1 - share), 1 / images) for share in shares) / images
-    return 100 * _NORMAL_95 * math.sqrt(variance)
 
-
-def _num_test_images(run: RunFolder) -> int:
-    """Of all classes; 0 where nothing tells."""
+def _test_images_per_task(run: RunFolder) -> list[int]:
+    """Of the classes of each task; empty where nothing tells."""
+    sizes = run.result.task_sizes
     predicted = run.predictions()
     if predicted is not None:
-        return len(predicted[1])
+        tasks = np.searchsorted(np.cumsum(sizes), predicted[1], side="right")
+        return np.bincount(tasks, minlength=len(sizes)).tolist()
     data = DataConfig.parse(run.config["data"])
     if DATASETS[data.dataset].needs_path:
-        return 0
-    return describe_dataset(data).test_per_class * sum(run.result.task_sizes)
+        return []
+    per_class = describe_dataset(data).test_per_class
+    return [per_class * size for size in sizes]
 
 
 def _best(cells: Sequence[Cell], metric: Metric) -> Cell | None:

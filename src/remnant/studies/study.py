@@ -6,7 +6,7 @@ runs show in `evidence`, how that looks in `study_page`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,12 @@ from remnant.errors import InputError, nearest
 from remnant.metrics import newest
 from remnant.recipes import Published
 from remnant.runs.run_folder import RunResult
+from remnant.studies.image_errors import (
+    forgetting_error,
+    mean_error,
+    newest_error,
+    share_error,
+)
 
 StudyScale = Literal["smoke", "mini", "lite", "paper"]
 Equal = Literal["steps", "flops", "seconds"]
@@ -30,7 +36,8 @@ class Metric:
     is_lower_better: bool = False
     top: int = 1  # 5: what is printed under top-5 accuracy
     is_accuracy: bool = True  # in percent
-    is_share: bool = False  # of all test images: with one run its error is known from their number
+    # Standard error of one run, from the number of test images of each task; None: not known.
+    error: Callable[[RunResult, Sequence[int]], float | None] = lambda *_: None
 
 
 def _newest(result: RunResult) -> float | None:
@@ -40,17 +47,44 @@ def _newest(result: RunResult) -> float | None:
     return newest(result.accuracy_matrix)
 
 
-AVG = Metric("avg", "Avg", lambda result: result.average_accuracy, lambda row: row.avg)
+AVG = Metric(
+    "avg",
+    "Avg",
+    lambda result: result.average_accuracy,
+    lambda row: row.avg,
+    error=lambda result, images: mean_error(result.accuracies, images),
+)
 LAST = Metric(
-    "last", "Last", lambda result: result.last_accuracy, lambda row: row.last, is_share=True
+    "last",
+    "Last",
+    lambda result: result.last_accuracy,
+    lambda row: row.last,
+    error=lambda result, images: share_error(result.last_accuracy or 0.0, sum(images)),
 )
 FORGETTING = Metric(
-    "forgetting", "F", lambda result: result.forgetting, lambda row: row.forgetting, True
+    "forgetting",
+    "F",
+    lambda result: result.forgetting,
+    lambda row: row.forgetting,
+    is_lower_better=True,
+    error=forgetting_error,
 )
-NEWEST = Metric("newest", "Newest", _newest)
-TOP5_AVG = Metric("top5-avg", "Top-5 Avg", lambda it: it.top5_average, lambda row: row.avg, top=5)
+NEWEST = Metric("newest", "Newest", _newest, error=newest_error)
+TOP5_AVG = Metric(
+    "top5-avg",
+    "Top-5 Avg",
+    lambda result: result.top5_average,
+    lambda row: row.avg,
+    top=5,
+    error=lambda result, images: mean_error(result.top5_accuracies, images),
+)
 TOP5_LAST = Metric(
-    "top5-last", "Top-5 Last", lambda it: it.top5_last, lambda row: row.last, top=5, is_share=True
+    "top5-last",
+    "Top-5 Last",
+    lambda result: result.top5_last,
+    lambda row: row.last,
+    top=5,
+    error=lambda result, images: share_error(result.top5_last or 0.0, sum(images)),
 )
 MILLIONS = Metric(
     "parameters",
