@@ -188,7 +188,7 @@ def attack(folder: Path, seed: int, count: int) -> Tally:
     """About `count` states, of all commands and of a run."""
     (folder / "made").mkdir(parents=True)
     store, tally = make_store(folder / "made"), Tally()
-    most = max(1, count // 250)  # five subjects of about fifty operations
+    most = max(1, count // 8)  # at a moment: about eight have more different states than that
     for name in COMMANDS:
         tally.join(cut_power(name, store, folder / name, seed, most))
     tally.join(cut_power_of_a_run(folder / "run", seed, most))

@@ -25,6 +25,7 @@ Inode = int
 Names = dict[Path, Inode]
 
 _MOST_LOST = 5  # changes of names that are combined in every way; of more, some ways are drawn
+_MOST_REPEATS = 30  # in a row, of states tried at this moment; then there are hardly others
 
 
 @dataclass(frozen=True)
@@ -141,13 +142,26 @@ class RecordedDisk:
     # ------------------------------------------------------------------------- what a crash leaves
 
     def states(self, chance: random.Random, most: int) -> Iterator[tuple[int, dict[Path, bytes]]]:
-        """For every moment, up to `most` ways in which the files can look after a crash."""
+        """For every moment, up to `most` different states of the files after a crash.
+
+        They differ in which changes of names are lost, and in where unsynced files are torn.
+        """
         for moment in range(len(self.changes) + 1):
             done = self.changes[:moment]
             doubtful = [index for index, one in enumerate(done) if self._is_doubtful(index, moment)]
             ways = list(_subsets(doubtful, chance))
-            for lost in chance.sample(ways, min(most, len(ways))):
-                yield moment, self._state(done, set(lost), chance)
+            seen: set[frozenset[tuple[Path, bytes]]] = set()
+            num_repeats = 0
+            for lost in itertools.chain(chance.sample(ways, len(ways)), _endless(ways, chance)):
+                state = self._state(done, set(lost), chance)
+                if (contents := frozenset(state.items())) in seen:
+                    num_repeats += 1
+                else:
+                    seen.add(contents)
+                    num_repeats = 0
+                    yield moment, state
+                if len(seen) == most or num_repeats > _MOST_REPEATS:
+                    break
 
     def _is_doubtful(self, index: int, moment: int) -> bool:
         """Whether a change of names is not yet made certain by syncs of all its folders."""
@@ -177,10 +191,16 @@ class RecordedDisk:
         for inode, content in written.items():
             certain = contents.get(inode, b"")
             if content != certain:
-                kept = chance.choice([0, len(content) // 2, len(content) - 1, len(content)])
+                ends = [0, len(content) // 2, len(content) - 1, len(content)]
+                kept = chance.choice(ends) if chance.random() < 0.2 else chance.randint(0, ends[-1])
                 least = len(certain) if content.startswith(certain) else 0  # more was appended
                 contents[inode] = content[: max(least, kept)]
         return {path: contents.get(inode, b"") for path, inode in names.items()}
+
+
+def _endless(ways: list[tuple[int, ...]], chance: random.Random) -> Iterator[tuple[int, ...]]:
+    while True:
+        yield chance.choice(ways)
 
 
 def _subsets(items: list[int], chance: random.Random) -> Iterator[tuple[int, ...]]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from remnant.studies import STUDIES
+from remnant.studies.study_folder import StudyFolder, StudyRequest, open_study
 from tests.support.command_line import Command
 
 RUNS = Path(__file__).parents[2] / "docs" / "runs"
@@ -124,3 +126,18 @@ def test_every_study_runs_at_smoke_scale(command: Command, tmp_path: Path) -> No
     assert "Not run yet" not in "".join(
         page.read_text() for page in tmp_path.glob("*-smoke/index.html")
     )
+
+
+def test_a_second_part_of_a_study_joins_its_page_but_runs_alone(tmp_path: Path) -> None:
+    def ask(row: str, column: str) -> StudyFolder:
+        asked = StudyRequest(study="budgets", scale="mini", rows=[row], columns=[column])
+        opened = open_study(STUDIES["budgets"], asked, tmp_path)
+        opened.write_request()
+        return opened
+
+    ask("er", "6KiB")
+    opened = ask("best", "60KiB")
+    assert [(run.row, run.column) for run in opened.asked] == [("best", "60KiB")]
+    assert {(run.row, run.column) for run in opened.runs} == {
+        (row, column) for row in ("er", "best") for column in ("6KiB", "60KiB")
+    }

@@ -83,7 +83,7 @@ def reproduce(
     if not studies:
         raise InputError("name a study, as in remnant reproduce components. See --list.")
     folders = _open_studies(studies, scale, seeds, rows, columns, equal, out)
-    runs = [run for folder in folders for run in folder.runs]
+    runs = [run for folder in folders for run in folder.asked]
     if dry_run:
         print_forecast(runs, folders[0].runs_path, gpu)
         return
@@ -180,7 +180,7 @@ def contest(
     request = StudyRequest(study=CONTEST, scale="mini", seeds=_numbers(seeds), contest=asked)
     opened = open_study(contest_study(asked), request, out)
     _check_jobs(jobs)
-    left = _prepare([opened], opened.runs, None)
+    left = _prepare([opened], opened.asked, None)
     failures = _carry_out([opened], left, jobs, None, None)
     evidence = print_study(opened)
     ranked = ranking(evidence, evidence.columns[0])
@@ -253,7 +253,7 @@ def _carry_out(
     from remnant.terminal.study_progress import StudyProgress
 
     place = folders[0].runs_path
-    total = len(_distinct([run for folder in folders for run in folder.runs]))
+    total = len(_distinct([run for folder in folders for run in folder.asked]))
     with StudyProgress(console.notes, total, total - len(left)) as progress:
         told: dict[str, Any] = {"progress": progress, "data_root": data_root}
         try:

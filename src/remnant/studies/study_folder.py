@@ -68,8 +68,9 @@ class StudyFolder:
 
     path: Path
     study: Study
-    request: StudyRequest
-    runs: list[StudyRun]
+    request: StudyRequest  # with all that was asked for before
+    runs: list[StudyRun]  # on its page
+    asked: list[StudyRun]  # this time
 
     @property
     def runs_path(self) -> Path:
@@ -103,7 +104,8 @@ def open_study(study: Study, request: StudyRequest, out: Path) -> StudyFolder:
         missing = [run for run in runs if run.name not in whole.epochs]
         found = equal_epochs(study, request.scale, missing, request.equal)
         whole = whole.model_copy(update={"epochs": whole.epochs | found})
-    return StudyFolder(path, study, whole, _runs(study, whole))
+    asked = request.model_copy(update={"epochs": whole.epochs})
+    return StudyFolder(path, study, whole, _runs(study, whole), _runs(study, asked))
 
 
 def reopen_study(folder: Path, study: Study) -> StudyFolder:
@@ -113,7 +115,8 @@ def reopen_study(folder: Path, study: Study) -> StudyFolder:
         InputError: It is no folder of a study, or damaged.
     """
     request = read_request(folder)
-    return StudyFolder(folder, study, request, _runs(study, request))
+    runs = _runs(study, request)
+    return StudyFolder(folder, study, request, runs, runs)
 
 
 def _kind(request: StudyRequest) -> tuple[object, ...]:
