@@ -192,7 +192,7 @@ def attack(folder: Path, seed: int, count: int) -> Tally:
     for name in COMMANDS:
         tally.join(cut_power(name, store, folder / name, seed, most))
     tally.join(cut_power_of_a_run(folder / "run", seed, most))
-    tally.join(cut_power_and_resume(folder / "resumed", seed, count // 50))
+    tally.join(cut_power_and_resume(folder / "resumed", seed, max(2, count // 50)))
     return tally
 
 

@@ -31,7 +31,7 @@ from tests.support.worlds import SEED_OFFSET
 
 Attack = Callable[[Path, int, int], Tally]
 SMALL: list[tuple[Attack, int]] = [
-    (crash_states.attack, 100),
+    (crash_states.attack, 24),
     (failing_calls.attack, 20),
     (mutants.attack, 60),
     (hostile_files.attack, 60),
