@@ -222,7 +222,7 @@ def test_an_exact_view_shows_the_stored_patches_and_nothing_else() -> None:
     assert not torch.equal(method.loss(changed)["classify"], terms["classify"])
 
 
-def test_exact_views_are_flipped_with_their_positions_and_never_cropped() -> None:
+def test_exact_views_show_what_is_stored_flipped_with_its_positions() -> None:
     method = begun(exact_view_ratio=1.0, first=SHORT.model_copy(update={"epochs": 3}))
     images, known = stored_of(method)
     flips = set()
