@@ -8,7 +8,7 @@ OUT/STUDY-SCALE/study.json, index.html, study.md, table.csv, table.tex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -70,7 +70,7 @@ class StudyFolder:
     study: Study
     request: StudyRequest  # with all that was asked for before
     runs: list[StudyRun]  # on its page
-    asked: list[StudyRun]  # this time
+    asked: list[StudyRun] = field(default_factory=list)  # this time, to be carried out
 
     @property
     def runs_path(self) -> Path:
@@ -115,8 +115,7 @@ def reopen_study(folder: Path, study: Study) -> StudyFolder:
         InputError: It is no folder of a study, or damaged.
     """
     request = read_request(folder)
-    runs = _runs(study, request)
-    return StudyFolder(folder, study, request, runs, runs)
+    return StudyFolder(folder, study, request, _runs(study, request))
 
 
 def _kind(request: StudyRequest) -> tuple[object, ...]:
