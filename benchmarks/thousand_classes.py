@@ -1,7 +1,8 @@
 """Does a run over a thousand classes end, in how much memory, and with a page of what size?
 
     python benchmarks/thousand_classes.py
-    python benchmarks/thousand_classes.py --methods bimae --side 224 --images 80 --exemplars 80
+    python benchmarks/thousand_classes.py --methods bimae --side 224 --images 80 --exemplars 80 \\
+        --set memory.codec=coded-patches
 
 Writes generated pictures in ImageNet's layout, runs the ImageNet-Full recipe of every method on
 them in ten tasks, with small networks and one epoch, and prints a Markdown table. Each run is a
@@ -70,6 +71,7 @@ def settings_of(method: str, side: int, exemplars: int, classes: int) -> dict[st
     patch = side // 8
     if method == "dytox":
         network = {**SMALL, "depth": 1, "patch_size": patch}
+        settings["method.balanced_tuning"] = "null"
         return settings | {f"method.network.{key}": value for key, value in network.items()}
     if method == "bimae":
         network = {**SMALL, "fusion_mlp_width": 64, "patch_size": patch}
@@ -132,6 +134,7 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=32, help="of an image, in pixels")
     parser.add_argument("--images", type=int, default=4, help="per class, to train on")
     parser.add_argument("--exemplars", type=int, default=2, help="per class")
+    parser.add_argument("--set", nargs="*", default=[], help="other settings, as key=value")
     parser.add_argument("--folder", type=Path, help="keep pictures and runs here")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as passing:
@@ -144,6 +147,7 @@ def main() -> None:
             if (folder / "report.html").exists():
                 continue
             chosen = settings_of(method, arguments.side, arguments.exemplars, 1000)
+            chosen |= dict(one.split("=", 1) for one in arguments.set)
             peaks = run(root, method, folder, chosen)
             print(row(folder, method, peaks), flush=True)
 
