@@ -2,7 +2,7 @@
 
 Measured on a test set where one is given; else on images that the method held out by itself; else
 on new images held back from training and, for old classes, on their exemplars. A method that trains
-nothing is measured on a thousand of those at most, unless a guard asks for all.
+nothing is measured on 200 of those at most, unless a guard asks for all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from remnant.training.reader import ViewReader
 
 # Chosen: of a method that trains nothing, whose update would otherwise take as long as its store is
 # large. One that trains has replayed them all, epoch after epoch.
-_MOST_EXEMPLARS = 1_000
+_MOST_EXEMPLARS = 200
 MeasuredOn = Literal["test", "held-out", "held-out and exemplars"]
 Shares = dict[Label, float]  # percent of a class's images that are right
 
