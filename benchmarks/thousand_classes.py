@@ -30,7 +30,9 @@ METHODS = (
     "finetune-10", "er-10", "icarl", "simple-expandable", "expandable", "expandable-pruned",
     "dytox", "bimae", "joint",
 )  # fmt: skip
-HEADER = "| recipe | tasks | minutes | largest resident, MB | until the end of each task | page, MB |"
+HEADER = (
+    "| recipe | tasks | minutes | largest resident, MB | until the end of each task | page, MB |"
+)
 HEADER += "\n|---|---:|---:|---:|---|---:|"
 SMALL = {"width": 32, "mlp_width": 64, "head_width": 16}
 

@@ -318,9 +318,7 @@ class Memory:
         """The side data of all exemplars, in the order of `images`."""
         return [one.side for label in self.labels for one in self.exemplars(label)]
 
-    def images(
-        self, fill: Sequence[int] | None = None, most: int | None = None
-    ) -> ImageSet | None:
+    def images(self, fill: Sequence[int] | None = None, most: int | None = None) -> ImageSet | None:
         """Everything decoded, class by class, best first; None when the memory is empty.
 
         Args:
