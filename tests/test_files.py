@@ -12,6 +12,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
+import safetensors
+import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -32,6 +34,8 @@ from remnant.files import (
 )
 
 ARRAYS = {"a": np.arange(6, dtype=np.int32).reshape(2, 3), "b": np.array([True, False])}
+TYPES = ["bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
+TYPES += ["float16", "float32", "float64"]
 
 
 # ------------------------------------------------------------------------------------ one writer
@@ -300,7 +304,7 @@ def test_a_new_file_has_the_mode_that_the_process_allows_now(
     st.dictionaries(
         st.text("abc/", min_size=1, max_size=4),
         hnp.arrays(
-            st.sampled_from([np.uint8, np.int64, np.float16, np.float32, np.bool_]),
+            st.sampled_from([np.dtype(name) for name in TYPES]),
             hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
         ),
         max_size=4,
@@ -320,8 +324,31 @@ def test_an_archive_gives_back_what_it_was_given(
         assert found[name].shape == array.shape
         assert found[name].tobytes() == array.tobytes()
     first = path.read_bytes()
+    with safetensors.safe_open(path, framework="numpy") as file:
+        assert first == safetensors.numpy.save(arrays, metadata=file.metadata())
     assert write_archive(path, "test", 1, dict(reversed(arrays.items())), metadata) == digest
     assert path.read_bytes() == first
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the largest memory")
+def test_an_archive_is_written_without_a_copy_of_its_arrays(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+import numpy as np
+from remnant.archives import write_archive
+def peak():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+arrays = {"a": np.ones(100_000_000, dtype=np.uint8)}
+write_archive(Path(sys.argv[1]), "test", 1, {"a": np.ones(1000)}, {})
+before = peak()
+write_archive(Path(sys.argv[1]), "test", 1, arrays, {})
+print(peak() - before)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "a")]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert grown < 20e6
 
 
 def test_an_archive_damaged_at_any_byte_is_refused(tmp_path: Path) -> None:

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors
-import safetensors.numpy
 
 from remnant.errors import InputError
-from remnant.files import write_bytes
+from remnant.files import replacing
 
 Arrays = Mapping[str, np.ndarray]
 _KEY = "remnant"  # the only metadata key: safetensors writes several in no fixed order
+# As safetensors sorts the arrays of a file, so that each begins at a multiple of its item size.
+_TYPES = {
+    "uint64": "U64", "int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32",
+    "int32": "I32", "float16": "F16", "uint16": "U16", "int16": "I16", "int8": "I8", "uint8": "U8",
+    "bool": "BOOL",
+}  # fmt: skip
 
 
 def write_archive(path: Path, kind: str, version: int, arrays: Arrays, metadata: Any) -> str:
@@ -28,9 +33,33 @@ def write_archive(path: Path, kind: str, version: int, arrays: Arrays, metadata:
     header: dict[str, Any] = {"format": kind, "version": version, "metadata": metadata}
     digest = header["digest"] = archive_digest(header, arrays)
     text = json.dumps(header, sort_keys=True, allow_nan=False)
-    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    write_bytes(path, safetensors.numpy.save(plain, metadata={_KEY: text}))
+    with replacing(path) as file:
+        for piece in _pieces(arrays, text):
+            file.write(piece)
     return digest
+
+
+def _pieces(arrays: Arrays, text: str) -> Iterator[bytes | memoryview]:
+    """The bytes that `safetensors.numpy.save` gives, without a copy of all arrays at once."""
+    ranks = {name: rank for rank, name in enumerate(_TYPES)}
+    names = sorted(arrays, key=lambda name: (ranks[arrays[name].dtype.name], name))
+    header: dict[str, Any] = {"__metadata__": {_KEY: text}}
+    end = 0
+    for name in names:
+        begin, end = end, end + arrays[name].nbytes
+        header[name] = {
+            "dtype": _TYPES[arrays[name].dtype.name],
+            "shape": arrays[name].shape,
+            "data_offsets": (begin, end),
+        }
+    spelt = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    spelt += b" " * (-len(spelt) % 8)
+    yield len(spelt).to_bytes(8, "little")
+    yield spelt
+    for name in names:
+        array = np.asarray(arrays[name], order="C")
+        if array.size:
+            yield array.astype(array.dtype.newbyteorder("<"), copy=False).data.cast("B")
 
 
 def read_archive(path: Path, kind: str, version: int) -> tuple[dict[str, np.ndarray], Any]:

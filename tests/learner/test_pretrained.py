@@ -13,6 +13,7 @@ from PIL import Image
 
 from remnant import Learner
 from remnant.errors import InputError
+from remnant.learner import measuring
 from remnant.learner.encoder_choice import choose_encoder
 from remnant.learner.learner_state import LearnerParameters
 from remnant.learner.predictor import Predictor
@@ -68,6 +69,18 @@ def test_any_order_and_any_number_of_updates_give_the_same(method: str) -> None:
     ]
     for order in orders:
         assert rows(taught(*order, method=method)) == expected
+
+
+def test_an_update_without_training_measures_some_exemplars_unless_it_is_guarded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measuring, "_MOST_EXEMPLARS", 2)
+    learner = taught([A, B, C], method="ncm")
+    learner.partial_fit(photos(3, 6), ["d"] * 6)
+    assert learner.history_[-1]["measured_images"] == 2
+    assert [name for name, _ in learner.history_[-1]["class_accuracy_before"]] == ["a", "b"]
+    learner.set_params(guard=100).partial_fit(photos(4, 6), ["e"] * 6)
+    assert learner.history_[-1]["measured_images"] == 24
 
 
 @pytest.mark.parametrize("method", ["ranpac", "ncm"])

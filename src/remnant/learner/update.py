@@ -133,6 +133,7 @@ def run_update(
         plan.test,
         plan.held_back,
         ViewReader(trainer.processes, look, config.seed),
+        is_guarded=parameters.guard is not None,
     )
     if measured is not None and parameters.guard is not None:
         measured.check(parameters.guard)

@@ -318,14 +318,27 @@ class Memory:
         """The side data of all exemplars, in the order of `images`."""
         return [one.side for label in self.labels for one in self.exemplars(label)]
 
-    def images(self, fill: Sequence[int] | None = None) -> ImageSet | None:
+    def images(self, fill: Sequence[int] | None = None, most: int | None = None) -> ImageSet | None:
         """Everything decoded, class by class, best first; None when the memory is empty.
 
         Args:
             fill: Colour of unknown pixels, 0 to 255 per channel; by default the mean colour of
                 the known pixels of each image.
+            most: Decode no more than so many exemplars, spread evenly over all.
         """
-        return decode_classes(self.codec, self._classes, fill)
+        return decode_classes(self.codec, self._classes if most is None else self._some(most), fill)
+
+    def _some(self, most: int) -> dict[int, StoredClass]:
+        """Exemplar k of `most` is that at k * total // most in the order of `images`."""
+        counts, chosen, first = self.counts, {}, 0
+        total, most = sum(counts), min(most, sum(counts))
+        for label, count in zip(self.labels, counts, strict=True):
+            numbers = range(-(-first * most // total), -(-(first + count) * most // total))
+            kept = [self._classes[label].exemplars[k * total // most - first] for k in numbers]
+            if kept:
+                chosen[label] = StoredClass(self._classes[label].name, tuple(kept))
+            first += count
+        return chosen
 
     def present(
         self, images: Iterable[np.ndarray | Candidate], fill: Sequence[int] | None = None

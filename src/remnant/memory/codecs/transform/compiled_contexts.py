@@ -21,10 +21,13 @@ from remnant.memory.codecs.transform.spectrum import (
 # Without Python's lock, so that threads work side by side; without checks for a division by 0,
 # since a width is never below 2^24.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+# For what is called for every place or number: a call counts the users of a plan's arrays up and
+# down again. All that is called so must be inlined: with the contexts alone it was slower.
+inlined = numba.njit(nogil=True, error_model="numpy", inline="always")
 _LAST_RATIO = (RATIO_END - 1) / RATIO_ONE
 
 
-@compiled
+@inlined
 def tell(
     plan: DecodingPlan, place: int, block: int, number: int, seen: np.ndarray, has_seen: np.ndarray
 ) -> None:
@@ -36,7 +39,7 @@ def tell(
         has_seen[target] = True
 
 
-@compiled
+@inlined
 def add_neighbours(plan: DecodingPlan, seen: np.ndarray, totals: np.ndarray) -> None:
     """Fill `totals` [B] with what was seen in each block and, with less weight, around it."""
     rows, columns = plan.grid
@@ -52,18 +55,18 @@ def add_neighbours(plan: DecodingPlan, seen: np.ndarray, totals: np.ndarray) -> 
             totals[block - 1] += seen[block]
 
 
-@compiled
+@inlined
 def expect(
     plan: DecodingPlan, place: int, channel: int, totals: np.ndarray, levels: np.ndarray
 ) -> None:
     """Fill `levels` [B] of the coefficients at one place; see `Spectrum`."""
-    base, adjust, wanted = plan.levels[place], plan.adjust[channel], plan.wanted[place]
+    base = plan.levels[place]
     for block in range(len(levels)):
-        ratio = min(totals[block] / wanted[block], _LAST_RATIO)
-        levels[block] = base + adjust[int(ratio * RATIO_ONE)]
+        ratio = min(totals[block] / plan.wanted[place, block], _LAST_RATIO)
+        levels[block] = base + plan.adjust[channel, int(ratio * RATIO_ONE)]
 
 
-@compiled
+@inlined
 def expect_first(plan: DecodingPlan, index: int, channel: int, lack: int) -> int:
     if index == 0:
         return plan.levels[channel] + LEVELS_PER_OCTAVE
@@ -74,7 +77,7 @@ def expect_first(plan: DecodingPlan, index: int, channel: int, lack: int) -> int
     return plan.levels[channel] + plan.first_adjust[ratio]
 
 
-@compiled
+@inlined
 def predict(plan: DecodingPlan, known: np.ndarray, block: int, index: int, total: int) -> int:
     """From the blocks before in the stream, of which `total` is the sum; 0 for the first."""
     width = plan.grid[1]

@@ -19,6 +19,7 @@ from remnant.memory.codecs.transform.compiled_contexts import (
     compiled,
     expect,
     expect_first,
+    inlined,
     predict,
     tell,
 )
@@ -139,7 +140,7 @@ def _open(data: np.ndarray, start: int, end: int, state: np.ndarray) -> None:
     state[_CODE], state[_WIDTH], state[_NEXT], state[_END] = code, FULL - 1, start + 4, end
 
 
-@compiled
+@inlined
 def _read_run(
     tables: ReadingTables,
     data: np.ndarray,
@@ -174,7 +175,7 @@ def _read_run(
     state[_CODE], state[_WIDTH], state[_NEXT] = code, width, at
 
 
-@compiled
+@inlined
 def _read_raw(
     data: np.ndarray, end: int, code: int, width: int, at: int, bits: int
 ) -> tuple[int, int, int, int]:
@@ -185,7 +186,7 @@ def _read_raw(
     return value, code, width, at
 
 
-@compiled
+@inlined
 def _narrow(data: np.ndarray, end: int, code: int, width: int, at: int) -> tuple[int, int, int]:
     code = min(code, width - 1)  # less only in bytes that no encoder wrote
     while width < RENEW:
