@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from remnant.errors import InputError
+from remnant.learner.held_exemplars import still_stored
 from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerParameters, LearnerState
 from remnant.learner.predictor import Predictor
@@ -110,7 +111,9 @@ def rebuild_store(path: str | Path, **parameters: Any) -> LearnerState:
 def _changed(path: str | Path, change: Callable[[LearnerState], LearnerState]) -> LearnerState:
     store = Path(path).resolve()
     with only_updater(store):
-        state = replace(change(read_store(store)), origin=None)
+        state = change(read_store(store))
+        untrained = still_stored(state.method.memory, state.untrained)
+        state = replace(state, origin=None, untrained=untrained)
         keep_previous(store)
         write_store(store, state)
     return state
