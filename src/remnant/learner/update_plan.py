@@ -16,7 +16,7 @@ from remnant.errors import InputError
 from remnant.images import Images, ImageSet, Task
 from remnant.learner import defaults
 from remnant.learner.decoded_inputs import measure_colours, shorter_side
-from remnant.learner.encoder_choice import choose_encoder
+from remnant.learner.encoder_choice import SCRATCH, choose_encoder
 from remnant.learner.held_exemplars import ENOUGH, EVERY, Ranks, choose_held
 from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerConfig, LearnerParameters, LearnerState
@@ -25,6 +25,7 @@ from remnant.learner.usable_images import UsableImages, read_usable, shared_with
 from remnant.methods import METHODS
 from remnant.training.devices import Accelerator
 
+_REBUILT = ("encoder", "method", "image_size")  # can be changed by teaching exemplars again
 # Parameters that the first update fixes.
 FIXED = (
     "budget", "method", "encoder", "image_size", "codec", "width", "augment", "options", "seed",
@@ -98,7 +99,7 @@ def plan_update(
         InputError: The input cannot be used.
     """
     if before is not None:
-        _check_fixed(parameters, before.parameters)
+        _check_fixed(parameters, before)
     given = gather_labelled(images, labels)
     classes = (*(before.classes if before else ()), *_new_classes(before, given))
     tested = None if test is None else _gather_test(test, classes)
@@ -205,16 +206,32 @@ def _gather_test(test: Any, classes: tuple[Label, ...]) -> RawInputs:
     return given
 
 
-def _check_fixed(parameters: LearnerParameters, before: LearnerParameters) -> None:
+def _check_fixed(parameters: LearnerParameters, before: LearnerState) -> None:
+    chosen = _chosen_values(before.config)
     for name in FIXED:
-        now, then = getattr(parameters, name), getattr(before, name)
+        now, then = getattr(parameters, name), getattr(before.parameters, name)
         if name == "options":
             now, then = _without_training(now), _without_training(then)
+        if then is None and now is not None:  # it was chosen
+            then = chosen.get(name)
         if now != then:
+            how = " or `remnant rebuild`" if name in _REBUILT else ""
             raise InputError(
                 f"{name} was fixed by the first update: {then!r}; got {now!r}. Leave it out, or "
-                "start over with fit or another store."
+                f"start over with fit{',' if how else ' or'} another store{how}."
             )
+
+
+def _chosen_values(config: LearnerConfig) -> dict[str, Any]:
+    """Of parameters that were not given to the first update."""
+    encoder = getattr(config.method, "encoder", None)
+    return {
+        "method": config.method.name,
+        "encoder": SCRATCH if encoder is None else encoder.name,
+        "image_size": config.image_size,
+        "codec": None if config.memory is None else config.memory.codec.name,
+        "augment": config.augment.train,
+    }
 
 
 def _without_training(options: dict[str, Any] | None) -> dict[str, Any]:

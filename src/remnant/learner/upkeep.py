@@ -155,6 +155,18 @@ class ScoredFolder:
                 rows.append((name, total, 100 * float(row[label]) / total, taken))
         return rows
 
+    def confusions(self) -> list[tuple[Label, Label, int, int]]:
+        """True class, predicted class, how many of how many images; most frequent first."""
+        totals = self.confusion.sum(axis=1)
+        wrong = self.confusion - np.diag(np.diag(self.confusion))
+        order = np.argsort(-wrong, axis=None, kind="stable")
+        pairs = (divmod(int(place), len(self.classes)) for place in order)
+        return [
+            (self.classes[true], self.classes[taken], int(wrong[true, taken]), int(totals[true]))
+            for true, taken in pairs
+            if wrong[true, taken] > 0
+        ]
+
     def facts(self) -> dict[str, Any]:
         """All of it as plain values."""
         return {
