@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
+from sklearn.base import clone
 
 from remnant.learner.epoch_ends import EpochEnds
 from remnant.phases import PhaseDoneError, StepReport
@@ -29,7 +33,7 @@ class Told:
 
 def test_progress_is_told_of_twenty_epochs_with_their_accuracy() -> None:
     told = Told()
-    ends = EpochEnds(told, lambda: 71.5, can_stop=True)
+    ends = EpochEnds(told, lambda: (71.5, 0.9), can_stop=False)
     for epoch in range(EPOCHS):
         ends.on_step(report(epoch))
     shown = [one for one in told.reports if one.is_epoch_end]
@@ -52,7 +56,7 @@ def test_progress_is_told_of_twenty_epochs_with_their_accuracy() -> None:
 def test_training_ends_when_all_is_right(
     accuracy: float, epoch: int, phase: str, can_stop: bool, stops: bool
 ) -> None:
-    ends = EpochEnds(None, lambda: accuracy, can_stop=can_stop)
+    ends = EpochEnds(None, lambda: (accuracy, 0.9), can_stop=can_stop)
     if stops:
         with pytest.raises(PhaseDoneError):
             ends.on_step(report(epoch, phase))
@@ -60,6 +64,75 @@ def test_training_ends_when_all_is_right(
     else:
         ends.on_step(report(epoch, phase))
         assert ends.stopped_after is None
+
+
+def epochs_until_stopped(values: list[tuple[float, float]], ends: EpochEnds | None = None) -> int:
+    """Accuracy and loss after every second epoch; the last of them stay."""
+    given = iter(values)
+    last = values[-1]
+    ends = ends or EpochEnds(None, None, can_stop=True)
+    ends._measure = lambda: next(given, last)
+    for epoch in range(EPOCHS):
+        try:
+            ends.on_step(report(epoch))
+        except PhaseDoneError:
+            return epoch + 1
+    return EPOCHS
+
+
+def test_training_ends_when_nothing_has_got_better_for_a_share_of_the_epochs() -> None:
+    ends = EpochEnds(None, None, can_stop=True)
+    assert epochs_until_stopped([(50.0, 1.0), (60.0, 0.9)], ends) == 4 + 12  # 0.3 of 40
+    assert ends.why == (
+        "held-back images got no better after epoch 4 of 40, so training ends after 16"
+    )
+
+
+def test_a_better_loss_or_a_better_accuracy_is_enough_to_go_on() -> None:
+    falling = [(50.0, 1.0 - step / 100) for step in range(20)]
+    rising = [(50.0 + step, 1.0) for step in range(20)]
+    assert epochs_until_stopped(falling) == epochs_until_stopped(rising) == EPOCHS
+
+
+def test_a_new_phase_starts_to_wait_anew() -> None:
+    ends = EpochEnds(None, lambda: (50.0, 1.0), can_stop=True)
+    for epoch in range(8):
+        ends.on_step(report(epoch, "train"))
+    for epoch in range(13):
+        ends.on_step(report(epoch, "tune"))  # has waited for 10 epochs of its own
+    with pytest.raises(PhaseDoneError):
+        ends.on_step(report(13, "tune"))
+
+
+def test_patience_goes_on_after_an_interruption_where_it_was() -> None:
+    ends = EpochEnds(None, lambda: (50.0, 1.0), can_stop=True)
+    for epoch in range(8):
+        ends.on_step(report(epoch))
+    resumed = EpochEnds(None, lambda: (50.0, 1.0), can_stop=True)
+    resumed.load_state(json.loads(json.dumps(ends.state())))
+    for epoch in range(8, 13):
+        resumed.on_step(report(epoch))
+    with pytest.raises(PhaseDoneError):
+        resumed.on_step(report(13))
+    assert resumed.stopped_after == 14
+
+
+@pytest.mark.parametrize("stop_at", [60, 200])
+def test_an_update_that_gains_nothing_ends_where_it_would_have_without_a_stop(
+    stop_at: int,
+) -> None:
+    images, labels = stripes("a", "b", per_class=100)
+    images = images[np.random.default_rng(0).permutation(len(images))]  # labels mean nothing
+    learner = tiny_learner(epochs=None, batch_size=32)
+    whole = clone(learner).fit(images, labels)
+    (entry,) = whole.history_
+    assert 30 < entry["epochs"] < 90  # of 100
+    stopped = clone(learner)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(images, labels, watchers=(Counter(stop_at=stop_at),))
+    stopped.fit(images, labels)
+    assert stopped.digest() == whole.digest()
+    assert stopped.history_[0]["epochs"] == entry["epochs"]
 
 
 @pytest.mark.slow

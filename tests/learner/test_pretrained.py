@@ -13,7 +13,6 @@ from PIL import Image
 
 from remnant import Learner
 from remnant.errors import InputError
-from remnant.learner import measuring
 from remnant.learner.encoder_choice import choose_encoder
 from remnant.learner.learner_state import LearnerParameters
 from remnant.learner.predictor import Predictor
@@ -69,18 +68,6 @@ def test_any_order_and_any_number_of_updates_give_the_same(method: str) -> None:
     ]
     for order in orders:
         assert rows(taught(*order, method=method)) == expected
-
-
-def test_an_update_without_training_measures_some_exemplars_unless_it_is_guarded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(measuring, "_MOST_EXEMPLARS", 2)
-    learner = taught([A, B, C], method="ncm")
-    learner.partial_fit(photos(3, 6), ["d"] * 6)
-    assert learner.history_[-1]["measured_images"] == 2
-    assert [name for name, _ in learner.history_[-1]["class_accuracy_before"]] == ["a", "b"]
-    learner.set_params(guard=100).partial_fit(photos(4, 6), ["e"] * 6)
-    assert learner.history_[-1]["measured_images"] == 24
 
 
 @pytest.mark.parametrize("method", ["ranpac", "ncm"])
@@ -203,15 +190,35 @@ def test_the_encoder_is_fixed_by_the_first_update() -> None:
         learner.partial_fit(photos(1, 2), ["b", "b"])
 
 
-def test_what_was_never_taught_is_rejected(tmp_path: Path) -> None:
+def test_what_the_first_update_chose_is_named_and_may_be_given_later() -> None:
+    learner = Learner(quiet=True, threads=1).partial_fit(photos(0, 2), ["a", "a"])
+    learner.set_params(method="tuned")
+    with pytest.raises(InputError) as told:
+        learner.partial_fit(photos(1, 2), ["b", "b"])
+    assert str(told.value) == (
+        "method was fixed by the first update: 'ranpac'; got 'tuned'. Leave it out, or start over "
+        "with fit, another store or `remnant rebuild`."
+    )
+    learner.set_params(method="ranpac", encoder="efficientnet-lite0")
+    learner.partial_fit(photos(1, 2), ["b", "b"])
+    assert learner.classes_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("method", ["ranpac", "ncm"])
+def test_what_was_never_taught_is_rejected(method: str) -> None:
     """Noise is like no stripes; stripes of a known class are."""
-    learner = Learner(method="ranpac", quiet=True, threads=1, options=OPTIONS["ranpac"])
+    learner = Learner(method=method, quiet=True, threads=1, options=OPTIONS.get(method))
     images = np.concatenate([photos(label, 20) for label in (0, 1)])
     learner.partial_fit(images, ["a"] * 20 + ["b"] * 20)
+    entry = learner.history_[-1]
+    assert entry["measured_on"] == "held-out"
+    assert 1 <= entry["measured_images"] <= 20  # about a fifth
     predictor = Predictor(learner.state_)
     noise = np.random.default_rng(5).integers(0, 256, (6, SIZE, SIZE, 3), dtype=np.uint8)
     shares, is_known = predictor.recognise(noise)
     assert not is_known.any()
-    shares, is_known = predictor.recognise(photos(0, 8, seed=9))
+    fresh = np.concatenate([photos(label, 8, seed=9) for label in (0, 1)])
+    shares, is_known = predictor.recognise(fresh)
     assert is_known.mean() > 0.5
-    np.testing.assert_allclose(shares, learner.predict_proba(photos(0, 8, seed=9)), atol=1e-5)
+    assert shares[np.arange(16), [0] * 8 + [1] * 8].mean() > 0.7
+    np.testing.assert_allclose(shares, learner.predict_proba(fresh), atol=1e-5)

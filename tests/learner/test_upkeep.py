@@ -149,6 +149,17 @@ def test_a_folder_is_scored(command: Command, store: Path) -> None:
     assert facts["accuracy"] == pytest.approx(100 * learner.score("test"))
 
 
+def test_the_most_frequent_confusions_are_told_by_name(command: Command, store: Path) -> None:
+    for number, path in enumerate(sorted(Path("test/a").iterdir())):
+        if number < 4:
+            shutil.copy(path, Path("test/c") / f"really-a-{number}.png")
+    learner = Learner.load(store)
+    wrong = sum(learner.predict([str(path)])[0] == "a" for path in Path("test/c").iterdir())
+    assert wrong > 0
+    outcome = command("score", store, "test")
+    assert f"most frequent confusions:\nc taken for a: {wrong} of 10\n" in outcome.out
+
+
 def test_an_unknown_class_is_not_scored(command: Command, store: Path) -> None:
     assert (
         "must hold classes that the store knows; got 'e'"
@@ -180,6 +191,20 @@ def test_a_budget_can_be_changed(command: Command, store: Path) -> None:
     command("rebudget", store, "9images/class")
     assert command("learn", store, "more").code == 0  # with the new budget
     assert Learner.load(store).memory_.counts == [2, 2, 6]
+
+
+def test_thinning_to_a_budget_is_changing_it(command: Command, store: Path) -> None:
+    shutil.copy(store, "other.remnant")
+    told = [
+        command("thin", store, "--budget", "2images/class").out,
+        command("rebudget", "other.remnant", "2images/class").out,
+    ]
+    assert told[0] == told[1].replace("other.remnant", store.name).replace(store.name, str(store))
+    assert Learner.load(store).memory_.counts == [2, 2]
+    assert "The stores are the same." in command("diff", "other.remnant", store).out
+    both = command("thin", store, "a", "--budget", "1images/class").sentence
+    assert "give either --budget, or a class with --keep or --remove" in both
+    assert "give --budget, or a class" in command("thin", store).sentence
 
 
 def test_a_budget_that_holds_nothing_changes_nothing(command: Command, store: Path) -> None:
@@ -214,7 +239,7 @@ def test_a_store_is_rebuilt_from_its_exemplars(command: Command, store: Path) ->
 def test_only_a_method_that_holds_images_out_can_reject(command: Command, store: Path) -> None:
     image = next(Path("test/a").iterdir())
     told = command("predict", store, image, "--reject").sentence
-    assert "pixels cannot reject images of unknown classes; ranpac can" in told
+    assert "pixels cannot reject images of unknown classes; ncm and ranpac can" in told
 
 
 # -------------------------------------------------------------------------------------------- time

@@ -143,3 +143,23 @@ def test_an_image_that_is_stored_is_not_stored_again() -> None:
     assert memory.extend_class(0, map(Candidate, flats(3, 1, 2))) == 3
     assert memory.digest() == before
     assert memory.extend_class(0, map(Candidate, flats(2, 4))) == 4
+
+
+def test_what_is_taken_out_and_put_back_is_where_it_was() -> None:
+    memory = Memory(MemoryConfig(budget="6images/class"), SHAPE, 0)
+    memory.add_class(0, "a", map(Candidate, flats(1, 2, 3, 4, 5)))
+    before, digest = memory.exemplars(0), memory.digest()
+    memory.take_out(0, (1, 3))
+    assert memory.exemplars(0) == (before[0], before[2], before[4])
+    memory.insert(0, {3: before[3], 1: before[1]})
+    assert memory.digest() == digest
+
+
+def test_what_is_put_between_costs_the_worst_of_a_full_class() -> None:
+    memory = Memory(MemoryConfig(budget="4images/class"), SHAPE, 0)
+    memory.add_class(0, "a", map(Candidate, flats(1, 2, 3, 4)))
+    before = memory.exemplars(0)
+    (new,) = memory.encode_more(0, map(Candidate, flats(2, 9)))  # one of them is stored
+    memory.insert(0, {1: new})
+    assert memory.exemplars(0) == (before[0], new, before[1], before[2])
+    assert memory.nbytes <= memory.budget_bytes

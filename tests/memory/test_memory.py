@@ -28,23 +28,6 @@ def deflate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CODECS, "raw", DeflateCodec)
 
 
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 20))
-def test_some_exemplars_are_spread_evenly_over_all(counts: list[int], most: int) -> None:
-    memory = Memory(MemoryConfig(budget="5images/class"), SMALL, seed=0)
-    for label, count in enumerate(counts):
-        images = some_images(count, seed=10 * label)
-        memory.add_class(3 * label, str(label), map(Candidate, images))
-    everything, some = memory.images(), memory.images(most=most)
-    assert everything is not None
-    assert some is not None
-    total, taken = sum(counts), min(most, sum(counts))
-    places = torch.tensor([number * total // taken for number in range(taken)])
-    every = everything.select(places)
-    assert some.labels.tolist() == every.labels.tolist()
-    positions = torch.arange(taken)
-    assert torch.equal(some.images.read(positions), every.images.read(positions))
-
-
 # ------------------------------------------------------------------------------------------ figures
 
 

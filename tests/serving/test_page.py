@@ -74,6 +74,13 @@ def test_the_page_reads_well(open_page: Any, tmp_path: Path, width: int, scheme:
     assert (ground > 0.5) == (scheme == "light")
 
 
+def test_a_phone_shows_the_accuracy_of_updates_without_scrolling(open_page: Any) -> None:
+    page = open_page(390).page
+    page.locator("#history tr").first.wait_for()
+    place = page.get_by_role("columnheader", name="Accuracy").bounding_box()
+    assert place["x"] + place["width"] <= 390
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_docs_page_reads_well(open_page: Any, width: int) -> None:
     view = open_page(width, path="docs")

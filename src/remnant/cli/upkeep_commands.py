@@ -35,7 +35,7 @@ def verify(store: Path, /, *, receipt: Path | None = None) -> None:
 
 
 def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> None:
-    """Measure the accuracy on a folder of class folders, per class, with the worst mistakes.
+    """Measure the accuracy on a folder of class folders, per class, with confusions and mistakes.
 
     Parameters
     ----------
@@ -55,6 +55,11 @@ def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> Non
     facts = scored.facts()
     console.out.print(f"{facts['accuracy']:.1f} % of {facts['images']:,} images are correct\n")
     console.out.print(score_table(scored.class_rows()))
+    if scored.files:
+        console.out.print("\nmost frequent confusions:")
+    for true, taken, count, total in scored.confusions()[:_SHOWN_MISTAKES]:
+        line = f"{visible(true)} taken for {visible(taken)}: {count:,} of {total:,}"
+        console.out.print(line, markup=False, highlight=False)
     if scored.files:
         console.out.print("\nmost confident mistakes:")
     for file, true, taken, share in scored.files[:_SHOWN_MISTAKES]:
@@ -121,25 +126,41 @@ def rebudget(store: Path, budget: str, /) -> None:
     _tell_memory(store, rebudget_store(store, budget))
 
 
-def thin(store: Path, name: str, /, *, keep: int | None = None, remove: int | None = None) -> None:
-    """Remove exemplars of a class: all but the best, or one of them.
+def thin(
+    store: Path,
+    name: str | None = None,
+    /,
+    *,
+    budget: str | None = None,
+    keep: int | None = None,
+    remove: int | None = None,
+) -> None:
+    """Remove exemplars: of all classes by a smaller budget, or of one class.
 
     Parameters
     ----------
     store
         A store file, as written by `remnant learn`.
     name
-        A class.
+        A class, for --keep and --remove.
+    budget
+        Another budget for all classes, as for `remnant rebudget`.
     keep
         How many of its best exemplars to keep.
     remove
         The number of one exemplar, from 0, as `remnant inspect --html` shows them.
     """
+    if budget is not None:
+        if (name, keep, remove) != (None, None, None):
+            raise InputError("give either --budget, or a class with --keep or --remove.")
+        return rebudget(store, budget)
+    if name is None:
+        raise InputError("give --budget, or a class with --keep or --remove.")
     from remnant.learner.store import read_store
     from remnant.learner.upkeep import thin_store
 
     label = console.class_label(name, read_store(store).classes)
-    _tell_memory(store, thin_store(store, label, keep=keep, remove=remove))
+    return _tell_memory(store, thin_store(store, label, keep=keep, remove=remove))
 
 
 def rebuild(

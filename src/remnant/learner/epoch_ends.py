@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 from remnant.images import ImageSet
 from remnant.methods import Method
@@ -16,71 +17,113 @@ from remnant.training.reader import ViewReader
 _SHOWN = 20  # ends of epochs per phase; small data sets have hundreds
 _STOPPABLE = ("train", "tune")  # phases that learn to classify
 _LEAST_SHARE = 0.25  # of the planned epochs
+_PATIENCE_SHARE = 0.3  # Chosen: of the planned epochs, in which nothing gets better
 _LEAST_IMAGES = 20  # fewer are all right by chance
-_PER_CLASS = 10  # exemplars of an old class, so that measuring takes little time
+
+Measure = Callable[[], tuple[float, float]]  # percent that is right, and cross-entropy
 
 
 class EpochEnds:
-    """Tells a progress of some epochs with their accuracy, and ends training when all is right.
+    """Tells a progress of some epochs with their accuracy, and ends training that gains nothing.
 
-    Whether it ends depends on the network alone, so that an update that was interrupted ends where
-    it would have ended.
+    It ends when all images held back are right, or when for a share of the planned epochs neither
+    their accuracy nor their loss has been better than ever before. What that depends on is part of
+    checkpoints, so that an update that was interrupted ends where it would have ended.
     """
 
-    def __init__(
-        self, progress: Watcher | None, measure: Callable[[], float] | None, can_stop: bool
-    ) -> None:
-        """`measure` gives percent; None where nothing was held back."""
+    def __init__(self, progress: Watcher | None, measure: Measure | None, can_stop: bool) -> None:
+        """`measure` is None where nothing was held back."""
         self._progress = progress
         self._measure = measure
         self._can_stop = can_stop
+        self._phase: str | None = None
+        self._best = (-1.0, float("inf"))  # accuracy and loss so far, of any epoch each
+        self._best_epochs = 0  # done when one of them was reached
         self.stopped_after: int | None = None  # epochs
+        self.why = ""
 
     def on_step(self, report: StepReport) -> None:
+        if report.phase != self._phase or report.step == 0:
+            self._phase, self._best, self._best_epochs = report.phase, (-1.0, float("inf")), 0
         every = -(-report.num_epochs // _SHOWN)
         is_last = report.step + 1 == report.num_steps
         is_shown = report.is_epoch_end and ((report.epoch + 1) % every == 0 or is_last)
         accuracy = None
         if is_shown and not is_last and self._measure is not None:
-            accuracy = self._measure()
+            accuracy, loss = self._measure()
+            self._compare(accuracy, loss, report.epoch + 1)
         if self._progress is not None:
             told = replace(report, is_epoch_end=is_shown, accuracy=accuracy)
             self._progress.on_step(told)
-        is_late = report.epoch + 1 >= _LEAST_SHARE * report.num_epochs
-        if self._can_stop and accuracy == 100 and is_late and report.phase in _STOPPABLE:
-            self.stopped_after = report.epoch + 1
-            raise PhaseDoneError
+        if self._can_stop and accuracy is not None and report.phase in _STOPPABLE:
+            self._stop_if_done(accuracy, report.epoch + 1, report.num_epochs)
+
+    def _compare(self, accuracy: float, loss: float, epochs: int) -> None:
+        best_accuracy, best_loss = self._best
+        if accuracy > best_accuracy or loss < best_loss:
+            self._best = max(accuracy, best_accuracy), min(loss, best_loss)
+            self._best_epochs = epochs
+
+    def _stop_if_done(self, accuracy: float, epochs: int, num_epochs: int) -> None:
+        if epochs < _LEAST_SHARE * num_epochs:
+            return
+        if accuracy == 100:
+            self.why = f"all held-back images are correct after {epochs} epochs, so training ends"
+        elif epochs - self._best_epochs >= _PATIENCE_SHARE * num_epochs:
+            self.why = (
+                f"held-back images got no better after epoch {self._best_epochs} of {num_epochs}, "
+                f"so training ends after {epochs}"
+            )
+        else:
+            return
+        self.stopped_after = epochs
+        raise PhaseDoneError
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds of it, as JSON."""
+        return {
+            "phase": self._phase,
+            "best": None if self._best_epochs == 0 else list(self._best),
+            "best_epochs": self._best_epochs,
+            "stopped_after": self.stopped_after,
+            "why": self.why,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state`."""
+        self._phase, self._best_epochs = state["phase"], state["best_epochs"]
+        if state["best"] is not None:
+            self._best = (state["best"][0], state["best"][1])
+        self.stopped_after, self.why = state["stopped_after"], state["why"]
 
 
 def watch_epochs(
     method: Method[Any],
-    held_back: ImageSet | None,
+    held_out: Sequence[ImageSet],
     reader: ViewReader,
     progress: Watcher | None,
     *,
     can_stop: bool,
 ) -> EpochEnds:
-    """Watches the accuracy on new images held back, and on some exemplars of each old class.
+    """Watches the accuracy on images that are not trained on.
 
     Args:
         method: About to be trained.
-        held_back: Of the new images.
+        held_out: New images, and exemplars of old classes.
         reader: Reads them.
         progress: Is told.
         can_stop: Whether training may end before all epochs are done.
     """
-    if held_back is None:
+    if not held_out:
         return EpochEnds(progress, None, can_stop=False)
-    parts, old = [held_back], method.replay()
-    if old is not None and old.is_known is None:  # whole images
-        labels = old.labels
-        kept = [(labels == label).nonzero()[:_PER_CLASS, 0] for label in labels.unique().tolist()]
-        parts.append(old.select(torch.cat(kept)))
+    labels = torch.cat([part.labels for part in held_out])
 
-    def measure() -> float:
+    def measure() -> tuple[float, float]:
         method.eval()
-        right = [reader.apply(method.predict, part).argmax(dim=1) == part.labels for part in parts]
+        scores = torch.cat([reader.apply(method.predict, part) for part in held_out]).double()
         method.train()
-        return 100 * float(torch.cat(right).double().mean())
+        is_right = scores.argmax(dim=1) == labels
+        loss = functional.cross_entropy(scores, labels)
+        return 100 * float(is_right.double().mean()), float(loss)
 
-    return EpochEnds(progress, measure, can_stop=can_stop and len(held_back) >= _LEAST_IMAGES)
+    return EpochEnds(progress, measure, can_stop=can_stop and len(labels) >= _LEAST_IMAGES)

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 from remnant.archives import archive_digest
 from remnant.config import LearningConfig
 from remnant.errors import InputError, nearest
+from remnant.learner.held_exemplars import still_stored
 from remnant.learner.inputs import Channels, Label
 from remnant.learner.score_calibration import Calibration
 from remnant.methods import METHODS, Method, build_method
@@ -130,6 +131,7 @@ class LearnerState:
     method: Method[Any]
     origin: str | None = None  # the digest of the update that led here
     calibration: Calibration | None = None  # of a method that trained, by images held back
+    untrained: tuple[str, ...] = ()  # digests of exemplars that were always held back
 
     @property
     def num_exemplars(self) -> int:
@@ -149,6 +151,8 @@ class LearnerState:
             "task_sizes": self.task_sizes,
             "memory": memory,
         }
+        if self.untrained:  # decides what the next update is trained on
+            header["untrained"] = self.untrained
         return archive_digest(header, arrays)
 
     def find(self, name: Label) -> int:
@@ -235,6 +239,7 @@ def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
         history=(*history, {"when": today(), "forgotten_classes": 1}),
         method=method,
         origin=None,
+        untrained=still_stored(method.memory, state.untrained),
     )
     rest = (
         "What is left is the classifier that never saw it"

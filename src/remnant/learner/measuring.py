@@ -1,26 +1,25 @@
 """What an update did to the classes, old and new: accuracy of each before and after.
 
 Measured on a test set where one is given; else on images that the method held out by itself; else
-on new images held back from training and, for old classes, on their exemplars. A method that trains
-nothing is measured on 200 of those at most, unless a guard asks for all.
+on new images and exemplars held back from training. Old classes with too few exemplars to hold any
+back are measured on those that were trained on, which says little.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from remnant.errors import InputError
 from remnant.images import ImageSet
 from remnant.learner.inputs import Label
-from remnant.methods import Method, replayed_memory
+from remnant.methods import Method
 from remnant.training.reader import ViewReader
 
-# Chosen: of a method that trains nothing, whose update would otherwise take as long as its store is
-# large. One that trains has replayed them all, epoch after epoch.
-_MOST_EXEMPLARS = 200
 MeasuredOn = Literal["test", "held-out", "held-out and exemplars"]
 Shares = dict[Label, float]  # percent of a class's images that are right
 
@@ -35,9 +34,10 @@ class Measured:
 
     on: MeasuredOn
     num_images: int
-    accuracy: float | None  # None: there were images of old classes alone, which were trained on
+    accuracy: float | None  # None: there were exemplars alone, which were trained on
     after: Shares
     before: Shares
+    num_old_images: dict[Label, int]  # of each class in `before`
 
     def entry(self) -> dict[str, Any]:
         """For the history of a learner: names in lists, so that forgetting finds them."""
@@ -50,6 +50,10 @@ class Measured:
                 [name, round(share, 2)] for name, share in self.before.items()
             ],
         }
+
+    def _kind(self, name: Label) -> str:
+        what = {"test": "test images", "held-out": "held-out images"}.get(self.on, "exemplars")
+        return f"{self.num_old_images[name]:,} {what}"
 
     def check(self, guard: float) -> None:
         """Refuse if an old class fell by more than `guard` points.
@@ -68,7 +72,8 @@ class Measured:
             more = f" (and {others} more classes)" if others else ""
             raise GuardError(
                 f"{worst!r}{more} would fall from {self.before[worst]:.1f} to "
-                f"{self.after[worst]:.1f} % of its images, more than the guard of {guard:g} points "
+                f"{self.after[worst]:.1f} % of its {self._kind(worst)}, more than the guard of "
+                f"{guard:g} points "
                 "allows. Nothing was changed. Give more images of it, or a larger guard."
             )
 
@@ -87,11 +92,11 @@ def measure_update(
     before: Method[Any] | None,
     after: Method[Any],
     num_old: int,
-    test: ImageSet | None,
-    held_back: ImageSet | None,
     reader: ViewReader,
     *,
-    is_guarded: bool = False,
+    test: ImageSet | None,
+    held_out: Sequence[ImageSet],
+    trained_on: ImageSet | None,
 ) -> Measured | None:
     """None where there is nothing to measure with.
 
@@ -100,60 +105,74 @@ def measure_update(
         before: The method before the update.
         after: The method after it.
         num_old: Classes known before.
+        reader: Reads the images.
         test: Images of any of the classes.
-        held_back: New images that were not trained on.
-        reader: Reads them.
-        is_guarded: Every class must be measured.
+        held_out: New images and exemplars that the update was not trained on.
+        trained_on: Exemplars of old classes that have too few to hold any back.
     """
+
+    def found(images: ImageSet) -> _Found:
+        return _predict(images, before, after, num_old, reader)
+
     if test is not None:
-        return _on_images("test", test, classes, before, after, num_old, reader)
+        return _measured("test", [found(test)], None, classes)
     own = after.held_out()
     if own is not None:
         earlier = None if before is None else before.held_out()
         return _on_own(own, earlier, classes)
-    exemplars = None
-    if before is not None and before.memory is not None:
-        if before.trains or is_guarded:
-            exemplars = replayed_memory(before, reader)
-        else:
-            exemplars = before.memory.images(most=_MOST_EXEMPLARS)
-    parts = [part for part in (held_back, exemplars) if part is not None and len(part)]
-    if not parts:
-        return None
-    found = [
-        _on_images("held-out and exemplars", part, classes, before, after, num_old, reader)
-        for part in parts
-    ]
-    return Measured(
-        on="held-out and exemplars" if exemplars is not None else "held-out",
-        num_images=found[0].num_images,
-        accuracy=None if held_back is None else found[0].accuracy,
-        after={name: share for one in reversed(found) for name, share in one.after.items()},
-        before=found[-1].before,
+    rest = None if trained_on is None else found(trained_on)
+    return _measured(
+        "held-out" if rest is None else "held-out and exemplars",
+        [found(images) for images in held_out],
+        rest,
+        classes,
     )
 
 
-def _on_images(
-    on: MeasuredOn,
+@dataclass(frozen=True)
+class _Found:
+    """Predictions for some images, int64 [N]; those before the update for old classes alone."""
+
+    labels: Tensor
+    after: Tensor
+    old_labels: Tensor
+    before: Tensor
+
+
+def _predict(
     images: ImageSet,
-    classes: tuple[Label, ...],
     before: Method[Any] | None,
     after: Method[Any],
     num_old: int,
     reader: ViewReader,
-) -> Measured:
+) -> _Found:
     best = reader.apply(after.predict, images).argmax(dim=1)
-    earlier: Shares = {}
     old = images.select((images.labels < num_old).nonzero()[:, 0])
-    if before is not None and len(old):
-        then = reader.apply(before.predict, old).argmax(dim=1)
-        earlier = class_shares(old.labels, then, classes)
+    if before is None or not len(old):
+        nothing = images.labels[:0]
+        return _Found(images.labels, best, nothing, nothing)
+    then = reader.apply(before.predict, old).argmax(dim=1)
+    return _Found(images.labels, best, old.labels, then)
+
+
+def _measured(
+    on: MeasuredOn, untrained: list[_Found], rest: _Found | None, classes: tuple[Label, ...]
+) -> Measured | None:
+    parts = [*untrained, *([] if rest is None else [rest])]
+    if not parts:
+        return None
+    labels, best, old, then = (
+        torch.cat([getattr(part, name) for part in parts])
+        for name in ("labels", "after", "old_labels", "before")
+    )
+    is_right = [part.labels == part.after for part in untrained]
     return Measured(
         on=on,
-        num_images=len(images),
-        accuracy=100 * float((best == images.labels).double().mean()),
-        after=class_shares(images.labels, best, classes),
-        before=earlier,
+        num_images=sum(map(len, is_right)),
+        accuracy=100 * float(torch.cat(is_right).double().mean()) if is_right else None,
+        after=class_shares(labels, best, classes),
+        before=class_shares(old, then, classes),
+        num_old_images={classes[label]: int((old == label).sum()) for label in old.unique()},
     )
 
 
@@ -173,4 +192,5 @@ def _on_own(
         accuracy=100 * float((best == labels).double().mean()),
         after=class_shares(labels, best, classes),
         before=before,
+        num_old_images={name: int((labels == classes.index(name)).sum()) for name in before},
     )

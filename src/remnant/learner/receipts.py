@@ -6,7 +6,6 @@ them.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import time
 from pathlib import Path
@@ -66,9 +65,7 @@ def make_receipt(path: Path, before: LearnerState, after: LearnerState, name: La
 
 
 def _digests(memory: Memory, label: int) -> tuple[str, ...]:
-    return tuple(
-        hashlib.sha256(one.payload + one.positions).hexdigest() for one in memory.exemplars(label)
-    )
+    return tuple(one.digest() for one in memory.exemplars(label))
 
 
 def free_receipt_path(store: Path) -> Path:

@@ -63,6 +63,7 @@ class StoreHeader(Settings):
     memory: Any  # the metadata of the memory
     origin: str | None
     calibration: Calibration | None = None
+    untrained: tuple[str, ...] = ()
 
 
 def write_store(path: Path, state: LearnerState) -> None:
@@ -77,6 +78,7 @@ def write_store(path: Path, state: LearnerState) -> None:
         memory=memory,
         origin=state.origin,
         calibration=state.calibration,
+        untrained=state.untrained,
     )
     with _placing(path):
         write_archive(path, KIND, VERSION, arrays, header.model_dump(mode="json"))
@@ -123,6 +125,7 @@ def read_store(path: Path) -> LearnerState:
         method=method,
         origin=header.origin,
         calibration=header.calibration,
+        untrained=header.untrained,
     )
 
 

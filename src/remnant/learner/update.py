@@ -17,8 +17,10 @@ import torch
 from rich.console import Console
 
 from remnant.errors import InputError
+from remnant.images import ImageSet
 from remnant.learner import defaults
-from remnant.learner.epoch_ends import watch_epochs
+from remnant.learner.epoch_ends import EpochEnds, watch_epochs
+from remnant.learner.held_exemplars import keep_held, split_exemplars, take_out
 from remnant.learner.learner_state import LearnerParameters, LearnerState, restore, today
 from remnant.learner.measuring import Measured, measure_update
 from remnant.learner.score_calibration import calibrate
@@ -37,6 +39,7 @@ from remnant.training.reader import ViewReader
 from remnant.training.task_loop import TaskLoop, standing_state
 from remnant.training.trainer import Trainer
 
+_ENDS = "epoch_ends"  # in the metadata of a checkpoint
 _WORTH_AN_ESTIMATE = 2_000  # images to be shown; fewer take seconds
 
 
@@ -81,6 +84,7 @@ def run_update(
 
     def build() -> Method[Any]:
         method = restore(plan.config, sizes, learned, "the learner", coming=coming)
+        take_out(method, plan.held_exemplars)
         trainer.processes.prepare(method)
         return method
 
@@ -97,6 +101,7 @@ def run_update(
     if before is not None and saved.is_done(before):
         return before
     method, config = build(), plan.config
+    held_out, trained_on = _to_measure(before, plan, trainer.reader)
     with torch.random.fork_rng(devices=[]), ExitStack() as stack:
         progress = None
         if not plan.trains:
@@ -115,32 +120,37 @@ def run_update(
         ends = None
         if plan.trains:
             is_free = parameters.epochs is None and parameters.minutes is None
-            ends = watch_epochs(method, plan.held_back, trainer.reader, progress, can_stop=is_free)
+            is_free = is_free and plan.held_back is not None  # old classes alone show no progress
+            ends = watch_epochs(method, held_out, trainer.reader, progress, can_stop=is_free)
             watchers = (*watchers, ends)
+            saved.ends = ends
         loop = TaskLoop(method, trainer, saved.checkpoints, config.seed, saved.save)
         loop.learn([plan.task], saved.begin(), watchers)
+        memory = before.method.memory if before else None
+        untrained = keep_held(
+            method, memory, plan.held_exemplars, plan.task, plan.held_back, trainer.reader
+        )
     epochs = plan.config.method.first.epochs if plan.trains else 0
     if ends is not None and ends.stopped_after is not None:
         epochs = ends.stopped_after
         if not parameters.quiet:
-            line = f"all held-back images are correct after {epochs} epochs, so training ends"
-            Console(stderr=True).print(line, highlight=False)
+            Console(stderr=True).print(ends.why, highlight=False)
     measured = measure_update(
         plan.classes,
         before.method if before else None,
         method.eval(),
         plan.task.num_old_classes,
-        plan.test,
-        plan.held_back,
         ViewReader(trainer.processes, look, config.seed),
-        is_guarded=parameters.guard is not None,
+        test=plan.test,
+        held_out=held_out,
+        trained_on=trained_on,
     )
     if measured is not None and parameters.guard is not None:
         measured.check(parameters.guard)
     calibration = None
-    if plan.held_back is not None:
-        scores = trainer.reader.apply(method.predict, plan.held_back)
-        calibration = calibrate(scores, plan.held_back.labels)
+    if held_out:
+        scores = torch.cat([trainer.reader.apply(method.predict, part) for part in held_out])
+        calibration = calibrate(scores, torch.cat([part.labels for part in held_out]))
     entry = _history_entry(plan, method, measured, epochs, time.perf_counter() - began)
     return LearnerState(
         parameters=parameters,
@@ -151,7 +161,19 @@ def run_update(
         method=method,
         origin=saved.origin,
         calibration=calibration,
+        untrained=untrained,
     )
+
+
+def _to_measure(
+    before: LearnerState | None, plan: UpdatePlan, reader: ViewReader
+) -> tuple[list[ImageSet], ImageSet | None]:
+    """Images that the update is not trained on, and exemplars of classes that spare none."""
+    held_out = [] if plan.held_back is None else [plan.held_back]
+    if before is None or plan.test is not None or not plan.trains:
+        return held_out, None
+    exemplars, trained_on = split_exemplars(before.method, plan.held_exemplars, reader)
+    return held_out + ([] if exemplars is None else [exemplars]), trained_on
 
 
 def _history_entry(
@@ -211,6 +233,8 @@ def epochs_of_unfinished(folder: Path, plan: UpdatePlan) -> int | None:
 class UpdateFolder:
     """The checkpoints of one update, marked with the update that they belong to."""
 
+    ends: EpochEnds | None = None  # what it knows is saved and loaded too
+
     def __init__(self, folder: Path, plan: UpdatePlan) -> None:
         self.checkpoints = Checkpoints(folder)
         self.origin = plan.origin()
@@ -226,21 +250,30 @@ class UpdateFolder:
         point = self._newest()
         if point is None or before.origin is None:
             return False
-        mark = self._mark | {"origin": before.origin}
-        return self.checkpoints.load(point)[1] == mark
+        return self._split(point)[0] == self._mark | {"origin": before.origin}
 
     def begin(self) -> Point:
         """Where to continue; checkpoints of other updates are removed."""
         point = self._newest()
-        if point is not None and self.checkpoints.load(point)[1] == self._mark:
-            return point
+        if point is not None:
+            mark, ends = self._split(point)
+            if mark == self._mark:
+                if self.ends is not None and ends is not None:
+                    self.ends.load_state(ends)
+                return point
         for stale in self.checkpoints.points():
             (self.checkpoints.folder / stale.file_name).unlink(missing_ok=True)
         self.save(self._start, {})
         return self._start
 
     def save(self, point: Point, arrays: Arrays) -> None:
-        self.checkpoints.save(point, arrays, self._mark)
+        ends = {} if self.ends is None else {_ENDS: self.ends.state()}
+        self.checkpoints.save(point, arrays, self._mark | ends)
+
+    def _split(self, point: Point) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """The mark of a point, and what was known of the ends of epochs."""
+        mark = dict(self.checkpoints.load(point)[1])
+        return mark, mark.pop(_ENDS, None)
 
     def _newest(self) -> Point | None:
         try:

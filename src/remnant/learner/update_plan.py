@@ -16,7 +16,8 @@ from remnant.errors import InputError
 from remnant.images import Images, ImageSet, Task
 from remnant.learner import defaults
 from remnant.learner.decoded_inputs import measure_colours, shorter_side
-from remnant.learner.encoder_choice import choose_encoder
+from remnant.learner.encoder_choice import SCRATCH, choose_encoder
+from remnant.learner.held_exemplars import ENOUGH, EVERY, Ranks, choose_held
 from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerConfig, LearnerParameters, LearnerState
 from remnant.learner.network_sizes import choose_image_size
@@ -24,13 +25,11 @@ from remnant.learner.usable_images import UsableImages, read_usable, shared_with
 from remnant.methods import METHODS
 from remnant.training.devices import Accelerator
 
+_REBUILT = ("encoder", "method", "image_size")  # can be changed by teaching exemplars again
 # Parameters that the first update fixes.
 FIXED = (
     "budget", "method", "encoder", "image_size", "codec", "width", "augment", "options", "seed",
 )  # fmt: skip
-# Chosen: of the new images, where there is no test set; a class of few images keeps them all.
-_HELD_OUT = 10  # one in so many
-_ENOUGH = 20  # images of a class
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class UpdatePlan:
     task: Task
     test: ImageSet | None
     held_back: ImageSet | None  # of the new images, where nothing else measures the accuracy
+    held_exemplars: Ranks  # that are not replayed, for the same reason
     notes: tuple[str, ...]  # sentences for the user about the input
     why: str  # the method of the first update was chosen
     num_exemplars: int  # that are replayed
@@ -80,6 +80,7 @@ class UpdatePlan:
             self.task.index,
             self.data_digest,
             self.state_digest,
+            self.test is None,  # whether images are held back
         ]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
@@ -98,7 +99,7 @@ def plan_update(
         InputError: The input cannot be used.
     """
     if before is not None:
-        _check_fixed(parameters, before.parameters)
+        _check_fixed(parameters, before)
     given = gather_labelled(images, labels)
     classes = (*(before.classes if before else ()), *_new_classes(before, given))
     tested = None if test is None else _gather_test(test, classes)
@@ -106,12 +107,14 @@ def plan_update(
     given, pixels, notes = usable.given, usable.images, [*usable.notes]
     index, num_old = (len(before.task_sizes), len(before.classes)) if before else (0, 0)
     names = tuple(str(name) for name in classes[num_old:])
-    images, held_back = _image_set(pixels, given, classes), None
+    images, held_back, held = _image_set(pixels, given, classes), None, Ranks()
     if tested is None and METHODS[config.method.name].trains:
         images, held_back = _hold_back(images)
+        if before is not None:
+            held = choose_held(before.method.memory, before.untrained)
     task = Task(index, index + 1, num_old, names, images)
     _check_task(task, config.method.name)
-    num_exemplars = before.num_exemplars if before else 0
+    num_exemplars = (before.num_exemplars if before else 0) - sum(map(len, held.values()))
     num_images = len(task.train) + num_exemplars
     method = defaults.schedule_update(config.method, parameters, num_images, device)
     test_set = None
@@ -127,6 +130,7 @@ def plan_update(
         task=task,
         test=test_set,
         held_back=held_back,
+        held_exemplars=held,
         notes=tuple(notes),
         why=why,
         num_exemplars=num_exemplars,
@@ -168,8 +172,8 @@ def _hold_back(images: ImageSet) -> tuple[ImageSet, ImageSet | None]:
     is_held = torch.zeros(len(images), dtype=torch.bool)
     for label in images.labels.unique().tolist():
         places = (images.labels == label).nonzero()[:, 0]
-        if len(places) >= _ENOUGH:
-            is_held[places[_HELD_OUT - 1 :: _HELD_OUT]] = True
+        if len(places) >= ENOUGH:
+            is_held[places[EVERY - 1 :: EVERY]] = True
     if not is_held.any():
         return images, None
     return images.select((~is_held).nonzero()[:, 0]), images.select(is_held.nonzero()[:, 0])
@@ -202,16 +206,32 @@ def _gather_test(test: Any, classes: tuple[Label, ...]) -> RawInputs:
     return given
 
 
-def _check_fixed(parameters: LearnerParameters, before: LearnerParameters) -> None:
+def _check_fixed(parameters: LearnerParameters, before: LearnerState) -> None:
+    chosen = _chosen_values(before.config)
     for name in FIXED:
-        now, then = getattr(parameters, name), getattr(before, name)
+        now, then = getattr(parameters, name), getattr(before.parameters, name)
         if name == "options":
             now, then = _without_training(now), _without_training(then)
+        if then is None and now is not None:  # it was chosen
+            then = chosen.get(name)
         if now != then:
+            how = " or `remnant rebuild`" if name in _REBUILT else ""
             raise InputError(
                 f"{name} was fixed by the first update: {then!r}; got {now!r}. Leave it out, or "
-                "start over with fit or another store."
+                f"start over with fit{',' if how else ' or'} another store{how}."
             )
+
+
+def _chosen_values(config: LearnerConfig) -> dict[str, Any]:
+    """Of parameters that were not given to the first update."""
+    encoder = getattr(config.method, "encoder", None)
+    return {
+        "method": config.method.name,
+        "encoder": SCRATCH if encoder is None else encoder.name,
+        "image_size": config.image_size,
+        "codec": None if config.memory is None else config.memory.codec.name,
+        "augment": config.augment.train,
+    }
 
 
 def _without_training(options: dict[str, Any] | None) -> dict[str, Any]:

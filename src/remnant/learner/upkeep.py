@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from remnant.errors import InputError
+from remnant.learner.held_exemplars import still_stored
 from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerParameters, LearnerState
 from remnant.learner.predictor import Predictor
@@ -110,7 +111,9 @@ def rebuild_store(path: str | Path, **parameters: Any) -> LearnerState:
 def _changed(path: str | Path, change: Callable[[LearnerState], LearnerState]) -> LearnerState:
     store = Path(path).resolve()
     with only_updater(store):
-        state = replace(change(read_store(store)), origin=None)
+        state = change(read_store(store))
+        untrained = still_stored(state.method.memory, state.untrained)
+        state = replace(state, origin=None, untrained=untrained)
         keep_previous(store)
         write_store(store, state)
     return state
@@ -151,6 +154,18 @@ class ScoredFolder:
                 taken = f"{self.classes[worst]} ({wrong[worst]:,})" if wrong[worst] else ""
                 rows.append((name, total, 100 * float(row[label]) / total, taken))
         return rows
+
+    def confusions(self) -> list[tuple[Label, Label, int, int]]:
+        """True class, predicted class, how many of how many images; most frequent first."""
+        totals = self.confusion.sum(axis=1)
+        wrong = self.confusion - np.diag(np.diag(self.confusion))
+        order = np.argsort(-wrong, axis=None, kind="stable")
+        pairs = (divmod(int(place), len(self.classes)) for place in order)
+        return [
+            (self.classes[true], self.classes[taken], int(wrong[true, taken]), int(totals[true]))
+            for true, taken in pairs
+            if wrong[true, taken] > 0
+        ]
 
     def facts(self) -> dict[str, Any]:
         """All of it as plain values."""

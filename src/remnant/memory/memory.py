@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -220,17 +220,40 @@ class Memory:
         Raises:
             InputError: The class is not stored, or an image is of another shape.
         """
-        stored = self._stored(label)
-        old = stored.exemplars
-        new = self._encoded(label, candidates, first_rank=len(old))
-        new = self._with_sides(stored.name, new, stored.side_bytes)
-        known = {(one.payload, one.positions) for one in old}
-        new = (one for one in new if (one.payload, one.positions) not in known)
+        stored, new = self._stored(label), self.encode_more(label, candidates)
         with self._sizes.changed(label, None):
             share = self._packing.share(self.codec, self._sizes, self.num_seen_classes)
-        merged = self._packing.best(self.codec, stored.name, take_turns(old, new), share)
+        turns = take_turns(stored.exemplars, new)
+        merged = self._packing.best(self.codec, stored.name, turns, share)
         self._put(label, StoredClass(stored.name, merged), self.num_seen_classes)
         return len(self._classes[label].exemplars)
+
+    def encode_more(self, label: int, candidates: Iterable[Candidate]) -> Iterator[Exemplar]:
+        """More images of a class in its form, without those that are stored; stores nothing.
+
+        Raises:
+            InputError: The class is not stored, or an image is of another shape.
+        """
+        stored = self._stored(label)
+        new = self._encoded(label, candidates, first_rank=len(stored.exemplars))
+        known = {(one.payload, one.positions) for one in stored.exemplars}
+        for one in self._with_sides(stored.name, new, stored.side_bytes):
+            if (one.payload, one.positions) not in known:
+                yield one
+
+    def insert(self, label: int, exemplars: Mapping[int, Exemplar]) -> None:
+        """Put exemplars at these ranks of a class, at the cost of the worst of the largest."""
+        stored = self._stored(label)
+        merged = list(stored.exemplars)
+        for rank in sorted(exemplars):
+            merged.insert(rank, exemplars[rank])
+        self._put(label, StoredClass(stored.name, tuple(merged)), self.num_seen_classes)
+
+    def take_out(self, label: int, ranks: Collection[int]) -> None:
+        """The inverse of `insert`; worse exemplars move up."""
+        stored = self._stored(label)
+        kept = tuple(one for rank, one in enumerate(stored.exemplars) if rank not in ranks)
+        self._commit({label: StoredClass(stored.name, kept)}, self.num_seen_classes)
 
     def change_budget(self, budget: str) -> None:
         """Live within another budget from now on; what does not fit goes, worst first.
@@ -301,8 +324,7 @@ class Memory:
             raise InputError(
                 f"class {stored.name!r} has exemplars 0 to {len(stored.exemplars) - 1}; got {rank}."
             )
-        kept = stored.exemplars[:rank] + stored.exemplars[rank + 1 :]
-        self._commit({label: StoredClass(stored.name, kept)}, self.num_seen_classes)
+        self.take_out(label, (rank,))
 
     # ------------------------------------------------------------------------------------ reading
 
@@ -318,27 +340,14 @@ class Memory:
         """The side data of all exemplars, in the order of `images`."""
         return [one.side for label in self.labels for one in self.exemplars(label)]
 
-    def images(self, fill: Sequence[int] | None = None, most: int | None = None) -> ImageSet | None:
+    def images(self, fill: Sequence[int] | None = None) -> ImageSet | None:
         """Everything decoded, class by class, best first; None when the memory is empty.
 
         Args:
             fill: Colour of unknown pixels, 0 to 255 per channel; by default the mean colour of
                 the known pixels of each image.
-            most: Decode no more than so many exemplars, spread evenly over all.
         """
-        return decode_classes(self.codec, self._classes if most is None else self._some(most), fill)
-
-    def _some(self, most: int) -> dict[int, StoredClass]:
-        """Exemplar k of `most` is that at k * total // most in the order of `images`."""
-        counts, chosen, first = self.counts, {}, 0
-        total, most = sum(counts), min(most, sum(counts))
-        for label, count in zip(self.labels, counts, strict=True):
-            numbers = range(-(-first * most // total), -(-(first + count) * most // total))
-            kept = [self._classes[label].exemplars[k * total // most - first] for k in numbers]
-            if kept:
-                chosen[label] = StoredClass(self._classes[label].name, tuple(kept))
-            first += count
-        return chosen
+        return decode_classes(self.codec, self._classes, fill)
 
     def present(
         self, images: Iterable[np.ndarray | Candidate], fill: Sequence[int] | None = None

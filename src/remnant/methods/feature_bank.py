@@ -14,6 +14,7 @@ from torch import Tensor
 from remnant.archives import Arrays, archive_digest
 from remnant.errors import InputError
 
+LARGEST = 127  # number in a code; a few features of some images are larger
 _STEP = 1 / 16  # of a stored number; the mean square of a row is about 1 before it is rounded
 
 
@@ -26,7 +27,7 @@ def to_directions(features: Tensor) -> Tensor:
 
 def to_codes(features: Tensor) -> Tensor:
     """Features [N, D] of any length -> int8 [N, D]: their direction, rounded."""
-    return to_directions(features).round().clamp(-127, 127).to(torch.int8)
+    return to_directions(features).round().clamp(-LARGEST, LARGEST).to(torch.int8)
 
 
 class FeatureBank:

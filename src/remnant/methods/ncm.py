@@ -4,6 +4,9 @@
 networks, Janson et al., 2022.
 
 The sums are whole numbers, so that any order of updates gives the same means, bit for bit.
+
+Departs from [ncm]: the codes of a fifth of the images are kept. Compared with the means of the
+others, they give the temperature of probabilities and the limit of what is unfamiliar.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -18,16 +22,24 @@ from torch.nn import functional
 
 from remnant.encoders import FrozenEncoder
 from remnant.images import ImageSet, Task
-from remnant.memory import select
+from remnant.memory import Keeps, select
 from remnant.methods.base import Method, MethodContext
+from remnant.methods.feature_bank import LARGEST, FeatureBank, to_directions
 from remnant.methods.frozen_features import FrozenConfig, TaskCodes, load_encoder
+from remnant.methods.ridge import (
+    UNFAMILIAR,
+    choose_temperature,
+    digest_codes,
+    hold_out,
+    unit_rows,
+)
 from remnant.models.classifier import append_rows
 from remnant.phases import Batch, Phase, Reader, Terms
 
 
 class NCMConfig(FrozenConfig):
     name: Literal["ncm"] = "ncm"
-    # Chosen: a cosine is divided by this before a softmax; the order of classes does not change.
+    # Chosen: a cosine is divided by this before it is calibrated; the order of classes stays.
     temperature: float = Field(default=0.05, gt=0)
 
 
@@ -39,13 +51,21 @@ class NCM(Method[NCMConfig]):
     takes_known_classes = True
     has_one_row_per_class = True
     forgets_exactly = True
+    may_be_infinite = ("least_familiar",)  # nothing is unfamiliar without held-out images
     sums: Tensor
+    held_sums: Tensor
+    temperature: Tensor
+    least_familiar: Tensor
 
     def __init__(self, config: NCMConfig, context: MethodContext) -> None:
         super().__init__(config, context)
         self.encoder = FrozenEncoder(config.encoder)
         # int64 [K, D]; their lengths do not matter, so that no count is needed.
         self.register_buffer("sums", torch.zeros(0, self.encoder.width, dtype=torch.int64))
+        self.register_buffer("held_sums", self.sums.clone())  # the part of images held out
+        self.register_buffer("temperature", torch.ones(()))
+        self.register_buffer("least_familiar", torch.full((), -torch.inf))
+        self.bank = FeatureBank(self.encoder.width)  # of images held out
         self._codes: TaskCodes | None = None  # during `end_task` alone
 
     def begin_task(self, task: Task, reader: Reader) -> None:
@@ -55,6 +75,8 @@ class NCM(Method[NCMConfig]):
     def grow(self, task: Task) -> None:
         rows = self.sums.new_zeros(task.num_new_classes, self.sums.shape[1])
         self.sums = append_rows(self.sums, rows)
+        self.held_sums = append_rows(self.held_sums, rows)
+        self.bank.grow(task.num_new_classes)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         return iter(())
@@ -66,21 +88,77 @@ class NCM(Method[NCMConfig]):
         return self.encoder(views)
 
     def predict(self, views: Tensor) -> Tensor:
-        """Cosines to the means, divided by the temperature."""
-        codes = functional.normalize(self.features(views), dim=1)
+        """Cosines to the means, whose softmax is calibrated on held-out images."""
+        return self._calibrated(self._cosines(views))
+
+    def recognise(self, views: Tensor) -> tuple[Tensor, Tensor]:
+        cosines = self._cosines(views)
+        return self._calibrated(cosines), cosines.amax(dim=1) >= self.least_familiar
+
+    def _cosines(self, views: Tensor) -> Tensor:
+        # As large as codes can be, or else what was learned of codes would not hold for images.
+        directions = to_directions(self.features(views)).clamp(-LARGEST, LARGEST)
+        directions = functional.normalize(directions, dim=1)
         means = functional.normalize(self.sums.double(), dim=1).float()
-        return codes @ means.T / self.config.temperature
+        return directions @ means.T
+
+    def _calibrated(self, cosines: Tensor) -> Tensor:
+        return cosines / self.config.temperature / self.temperature
 
     def end_task(self, task: Task, reader: Reader) -> None:
         self._codes = TaskCodes(self.encoder, task, reader)
         for label in (*task.new_labels, *task.known_labels):
-            self.sums[label] += self._codes.of_class(label).sum(dim=0).to(self.sums.device)
+            codes = self._codes.of_class(label)
+            held = codes[torch.from_numpy(hold_out(codes.numpy()))]
+            self.sums[label] += codes.sum(dim=0).to(self.sums.device)
+            self.held_sums[label] += held.sum(dim=0).to(self.sums.device)
+            self.bank.add(label, held)
+        self._calibrate()
         self.remember(task, reader)
         self._codes = None
 
+    def kept(self) -> list[Keeps]:
+        return [*super().kept(), *([self.bank] if self.bank.num_classes else [])]
+
     def forget_class(self, label: int) -> None:
         is_kept = torch.arange(len(self.sums), device=self.sums.device) != label
-        self.sums = self.sums[is_kept]
+        self.sums, self.held_sums = self.sums[is_kept], self.held_sums[is_kept]
+        self.bank.remove(label)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        labels, cosines, _ = self._compare()
+        temperature, least = 1.0, -np.inf
+        if len(labels):
+            temperature = choose_temperature(cosines / self.config.temperature, labels)
+            least = float(np.quantile(cosines.max(axis=1), UNFAMILIAR))
+        self.temperature.fill_(temperature)
+        self.least_familiar.fill_(least)
+
+    def held_out(self) -> tuple[Tensor, Tensor] | None:
+        """A fifth of the images, compared with the means of the others."""
+        labels, cosines, order = self._compare()
+        if len(labels) == 0:
+            return None
+        scores = self._calibrated(torch.from_numpy(cosines[:, np.argsort(order)]))
+        return torch.from_numpy(np.array(order)[labels]), scores
+
+    def _compare(self) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """Classes [H] and cosines [H, K] of images held out, and the label of each class.
+
+        The classes are in an order that does not depend on that of their labels, so that sums over
+        them do not either. A class of which all images are held out has nothing to compare with.
+        """
+        rest = (self.sums - self.held_sums).cpu().numpy()
+        order = sorted(range(len(rest)), key=lambda label: digest_codes(rest[label]))
+        held = [self.bank.of_class(label) for label in order]
+        held = [
+            codes if rest[label].any() else codes[:0]
+            for label, codes in zip(order, held, strict=True)
+        ]
+        rows = np.concatenate([np.empty((0, rest.shape[1]), np.int8), *held])
+        labels = np.repeat(np.arange(len(order)), [len(codes) for codes in held])
+        return labels, unit_rows(rows) @ unit_rows(rest[order]).T, order
 
     def rank_exemplars(self, images: ImageSet, label: int, count: int, reader: Reader) -> Tensor:
         assert self._codes is not None, "exemplars are chosen at the end of a task"

@@ -17,7 +17,7 @@ PENALTIES = tuple(10.0**power for power in range(-8, 3))  # in units of the mean
 _DEFAULT_PENALTY = 1e-2  # where no image can be held out
 _TEMPERATURES = tuple(10.0 ** (power / 8) for power in range(-24, 9))
 _HELD_OUT = 5  # one image in so many
-_UNFAMILIAR = 0.05  # of the held-out images
+UNFAMILIAR = 0.05  # of the held-out images
 _AT_ONCE = 4096  # images, so that little memory is needed
 
 
@@ -40,17 +40,17 @@ def fit_ridge(codes: list[np.ndarray], projection: np.ndarray) -> RidgeFit:
     for that; the temperature makes the likelihood of that fifth largest. Then all images are
     fitted.
     """
-    order = sorted(range(len(codes)), key=lambda label: _digest(codes[label]))
+    order = sorted(range(len(codes)), key=lambda label: digest_codes(codes[label]))
     rows = np.concatenate([codes[label] for label in order])
     labels = np.repeat(np.arange(len(order)), [len(codes[label]) for label in order])
-    is_held = np.array([_digest(row)[0] % _HELD_OUT == 0 for row in rows], dtype=bool)
+    is_held = hold_out(rows)
     penalty, temperature, least = _DEFAULT_PENALTY, 1.0, -np.inf
     scores = np.zeros((0, len(order)))
     if is_held.any() and not is_held.all():
         penalty, scores = _choose(rows, labels, is_held, len(order), projection)
         temperature = choose_temperature(scores, labels[is_held])
         means = class_means(rows[~is_held], labels[~is_held], len(order))
-        least = float(np.quantile(_familiarity(rows[is_held], scores, means), _UNFAMILIAR))
+        least = float(np.quantile(_familiarity(rows[is_held], scores, means), UNFAMILIAR))
     fitted = _Ridge(rows, labels, len(order), projection).weights(penalty)  # [K, M]
     back = np.argsort(order)  # from the canonical order to that of the labels
     names = np.array(order)
@@ -64,8 +64,14 @@ def fit_ridge(codes: list[np.ndarray], projection: np.ndarray) -> RidgeFit:
     )
 
 
-def _digest(rows: np.ndarray) -> bytes:
+def digest_codes(rows: np.ndarray) -> bytes:
+    """SHA-256, by which rows and classes are put into an order."""
     return hashlib.sha256(rows.tobytes()).digest()
+
+
+def hold_out(rows: np.ndarray) -> np.ndarray:
+    """Bool [N]: which of the codes [N, D] are held out, a fifth of them, by their bytes alone."""
+    return np.array([digest_codes(row)[0] % _HELD_OUT == 0 for row in rows], dtype=bool)
 
 
 def project(codes: np.ndarray, projection: np.ndarray) -> np.ndarray:
@@ -75,10 +81,10 @@ def project(codes: np.ndarray, projection: np.ndarray) -> np.ndarray:
 
 def class_means(rows: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarray:
     """float64 [K, D]: the mean of a class's codes, each of length 1, again of length 1."""
-    units = _units(rows)
+    units = unit_rows(rows)
     sums = np.zeros((num_classes, rows.shape[1]))
     np.add.at(sums, labels, units)
-    return _units(sums)
+    return unit_rows(sums)
 
 
 def _familiarity(rows: np.ndarray, scores: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -86,10 +92,11 @@ def _familiarity(rows: np.ndarray, scores: np.ndarray, means: np.ndarray) -> np.
 
     Chosen: the sum, which told clothes never taught from others better than either part alone.
     """
-    return scores.max(axis=1) + (_units(rows) @ means.T).max(axis=1)
+    return scores.max(axis=1) + (unit_rows(rows) @ means.T).max(axis=1)
 
 
-def _units(rows: np.ndarray) -> np.ndarray:
+def unit_rows(rows: np.ndarray) -> np.ndarray:
+    """float64 [N, D]: rows of length 1, but for those of zeros."""
     rows = rows.astype(np.float64)
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,10 @@ class Exemplar:
     payload: bytes
     positions: bytes = b""
     side: bytes = b""
+
+    def digest(self) -> str:
+        """SHA-256 of the image as it is stored, by which it is known wherever it is moved."""
+        return hashlib.sha256(self.payload + self.positions).hexdigest()
 
 
 class Codec(ABC):
