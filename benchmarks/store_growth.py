@@ -54,8 +54,12 @@ def grown(first: LearnerState, num_classes: int, num_updates: int) -> LearnerSta
     header = header | {"names": names, "num_seen_classes": num_classes}
     method = first.copy_method()
     method.memory = Memory.from_arrays(tiled, header)
-    width = method.sums.shape[1]
+    width, held = method.sums.shape[1], torch.from_numpy(method.bank.of_class(0))
     method.sums = torch.randint(-999, 999, (num_classes, width), generator=torch.Generator())
+    method.held_sums = held.sum(dim=0).repeat(num_classes, 1)
+    method.bank.grow(num_classes - method.bank.num_classes)
+    for label in range(1, num_classes):
+        method.bank.add(label, held)
     sizes = [len(part) for part in np.array_split(np.arange(num_classes), num_updates)]
     entry = {**first.history[0], "classes": [], "images": 0}
     return replace(

@@ -17,6 +17,7 @@ from remnant.learner.encoder_choice import choose_encoder
 from remnant.learner.learner_state import LearnerParameters
 from remnant.learner.predictor import Predictor
 from remnant.learner.store import forget_with_receipt
+from remnant.methods import ncm
 from remnant.views.augment import test_views as views_of_tests
 
 SIZE = 64
@@ -68,6 +69,20 @@ def test_any_order_and_any_number_of_updates_give_the_same(method: str) -> None:
     ]
     for order in orders:
         assert rows(taught(*order, method=method)) == expected
+
+
+def test_of_many_held_out_images_the_same_few_are_compared_in_any_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everything = taught([A, B, C], method="ncm").method_.held_out()
+    assert everything is not None
+    assert len(everything[0]) > 2
+    monkeypatch.setattr(ncm, "MOST_COMPARED", 2)
+    learner = taught([A, B, C], method="ncm")
+    few = learner.method_.held_out()
+    assert few is not None
+    assert len(few[0]) == 2
+    assert rows(taught([C], [B, A], method="ncm")) == rows(learner)
 
 
 @pytest.mark.parametrize("method", ["ranpac", "ncm"])

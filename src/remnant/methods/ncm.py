@@ -36,6 +36,9 @@ from remnant.methods.ridge import (
 from remnant.models.classifier import append_rows
 from remnant.phases import Batch, Phase, Reader, Terms
 
+# Chosen: so that an update of a store of ten thousand classes takes no gigabytes for its scores.
+MOST_COMPARED = 1000  # images held out
+
 
 class NCMConfig(FrozenConfig):
     name: Literal["ncm"] = "ncm"
@@ -147,7 +150,8 @@ class NCM(Method[NCMConfig]):
         """Classes [H] and cosines [H, K] of images held out, and the label of each class.
 
         The classes are in an order that does not depend on that of their labels, so that sums over
-        them do not either. A class of which all images are held out has nothing to compare with.
+        them do not either. A class of which all images are held out has nothing to compare with. Of
+        many images those are compared whose codes have the smallest digests, whenever they came.
         """
         rest = (self.sums - self.held_sums).cpu().numpy()
         order = sorted(range(len(rest)), key=lambda label: digest_codes(rest[label]))
@@ -158,6 +162,10 @@ class NCM(Method[NCMConfig]):
         ]
         rows = np.concatenate([np.empty((0, rest.shape[1]), np.int8), *held])
         labels = np.repeat(np.arange(len(order)), [len(codes) for codes in held])
+        if len(rows) > MOST_COMPARED:
+            ranks = np.argsort([digest_codes(row) for row in rows], kind="stable")
+            chosen = np.sort(ranks[:MOST_COMPARED])
+            rows, labels = rows[chosen], labels[chosen]
         return labels, unit_rows(rows) @ unit_rows(rest[order]).T, order
 
     def rank_exemplars(self, images: ImageSet, label: int, count: int, reader: Reader) -> Tensor:
