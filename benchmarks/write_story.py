@@ -141,7 +141,7 @@ def fill_verdicts(text: str) -> str:
     counts = Counter(measured)
     sentence = (
         f"{len(measured)} of {total} claims have been measured: {counts['agrees']} agree with the "
-        f"paper, {counts['opposite']} came out opposite, {counts['undecided']} are undecided"
+        f"paper, {counts['opposite']} came out opposite, undecided: {counts['undecided']}"
     )
     return _VERDICTS.sub(rf"\g<1>{sentence}\g<2>", text)
 
