@@ -98,6 +98,27 @@ def test_threads_together_hold_no_more_than_the_limit() -> None:
     assert 0 < most <= 100
 
 
+def test_small_pictures_do_not_wait_for_large_ones() -> None:
+    gate, may_leave = MemoryGate(512), threading.Event()
+    is_inside = [threading.Event() for _ in range(2)]
+
+    def hold_large(number: int) -> None:
+        with gate.hold(512):
+            is_inside[number].set()
+            assert may_leave.wait(60)
+
+    threads = [threading.Thread(target=hold_large, args=(number,)) for number in range(2)]
+    threads[0].start()
+    assert is_inside[0].wait(60)
+    threads[1].start()  # waits
+    with gate.hold(2):
+        assert not is_inside[1].is_set()
+    may_leave.set()
+    for thread in threads:
+        thread.join(60)
+    assert is_inside[1].is_set()
+
+
 def test_more_than_the_limit_is_had_alone() -> None:
     gate, is_inside, may_leave = MemoryGate(100), threading.Event(), threading.Event()
     has_entered = threading.Event()

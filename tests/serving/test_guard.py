@@ -39,6 +39,10 @@ PICTURE = {"files": {"image": ("x.png", png(stripes("a")[0][0]))}}
         ("2130706433", False, False),
         ("[::1", False, False),
         ("[::1]x", False, False),
+        ("[::1]:x", False, False),
+        ("localhost:x@y", False, False),
+        ("localhost:", False, False),
+        ("localhost:1:2", False, False),
         ("", False, False),
     ],
 )

@@ -15,6 +15,7 @@ from PIL import Image
 
 # Chosen: a photo of 12 million pixels takes 48 MB, so that five are decoded at a time.
 DECODING_BYTES = 256 << 20
+_LITTLE = 1 / 256  # of all memory: not worth a wait behind large pictures
 _MUCH = 64 << 20  # bytes; given back to the system after use, since others will not need as much
 # Pillow holds three channels in four bytes, and two as well; 16 bits become 8 on their way to RGB.
 _NARROW_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 3, "I;16B": 3, "I;16L": 3, "I;16N": 3}
@@ -40,7 +41,10 @@ def decoding_bytes(picture: Image.Image, full_pixels: int) -> int:
 
 
 class MemoryGate:
-    """Lets threads in, first come first served, while what they hold together is below a limit."""
+    """Lets threads in, first come first served, while what they hold together is below a limit.
+
+    Small pictures are let in at once and count nothing: no flood of large ones delays them.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -51,6 +55,9 @@ class MemoryGate:
     @contextmanager
     def hold(self, num_bytes: int) -> Iterator[None]:
         """Wait for so much memory; more than the limit is had alone."""
+        if num_bytes <= _LITTLE * self.limit:
+            yield
+            return
         with self._turn, self._changed:
             self._changed.wait_for(lambda: self._held == 0 or self._held + num_bytes <= self.limit)
             self._held += num_bytes

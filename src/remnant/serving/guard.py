@@ -176,10 +176,17 @@ def _host_of(origin: str) -> str | None:
 
 
 def _without_port(host: str) -> str:
+    """The name in a Host header; "" where it is none."""
     if host.startswith("["):  # IPv6
         name, end, port = host[1:].partition("]")
-        return name if end and (not port or port.startswith(":")) else ""
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
+        return name if end and _is_port(port) else ""
+    name, colon, port = host.partition(":")
+    return name if _is_port(colon + port) else host
+
+
+def _is_port(text: str) -> bool:
+    """Nothing, or a colon and digits."""
+    return not text or (text[0] == ":" and text[1:].isascii() and text[1:].isdigit())
 
 
 def _content_length(headers: Mapping[str, str]) -> int:
