@@ -117,6 +117,7 @@ def test_patience_goes_on_after_an_interruption_where_it_was() -> None:
     assert resumed.stopped_after == 14
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("stop_at", [60, 200])
 def test_an_update_that_gains_nothing_ends_where_it_would_have_without_a_stop(
     stop_at: int,

@@ -80,6 +80,7 @@ def test_old_classes_are_measured_on_exemplars_held_back() -> None:
     assert {name for name, _ in entry["class_accuracy_before"]} == {"a", "c"}
 
 
+@pytest.mark.numeric
 def test_a_guard_sees_a_loss_that_exemplars_trained_on_would_hide() -> None:
     """Images of noise can be learned by heart, and those that are not replayed are lost."""
     noise = np.random.default_rng(0).integers(0, 256, (160, 8, 8, 3), dtype=np.uint8)
@@ -147,6 +148,7 @@ def test_what_is_held_back_outlives_a_file_and_goes_with_its_exemplars(tmp_path:
     assert len(loaded.state_.untrained) == 4
 
 
+@pytest.mark.numeric
 def test_an_interrupted_update_holds_the_same_back(tmp_path: Path) -> None:
     stores = [tmp_path / "x.remnant", tmp_path / "y.remnant"]
     for store in stores:

@@ -71,6 +71,7 @@ def test_any_order_and_any_number_of_updates_give_the_same(method: str) -> None:
         assert rows(taught(*order, method=method)) == expected
 
 
+@pytest.mark.numeric
 def test_of_many_held_out_images_the_same_few_are_compared_in_any_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -43,7 +43,8 @@ def decoding_bytes(picture: Image.Image, full_pixels: int) -> int:
 class MemoryGate:
     """Lets threads in, first come first served, while what they hold together is below a limit.
 
-    Small pictures are let in at once and count nothing: no flood of large ones delays them.
+    Small pictures are let in at once and do not count, so that no flood of large ones delays them;
+    how many there can be is limited by the number of threads.
     """
 
     def __init__(self, limit: int) -> None:
