@@ -111,19 +111,24 @@ def _check_switch(key: str, value: bool, before: Any) -> None:
 
 
 def settle(config: RunConfig) -> RunConfig:
-    """The config as its run writes it down: a quality of "auto" as the number that it stands for.
+    """The config as its run writes it down: what is "auto" as the number that it stands for.
 
     Files are looked at only where the classes of a folder share one budget.
     """
-    if config.memory is None or getattr(config.memory.codec, "quality", None) != "auto":
+    if config.memory is None:
+        return config
+    if getattr(config.memory.codec, "quality", None) != "auto" and config.method.is_settled:
         return config
     known = DATASETS[config.data.dataset].facts
     size = config.data.image_size or known.image_size
     shape, num_classes = (size, size, known.channels), 1
-    if not parse_budget(config.memory.budget, size**2 * known.channels).per_class:
+    budget = parse_budget(config.memory.budget, size**2 * known.channels)
+    if not budget.per_class:
         tasks = resolve_tasks(config.stream, describe_dataset(config.data))
         num_classes = sum(map(len, tasks))
-    return config.model_copy(update={"memory": settle_quality(config.memory, shape, num_classes)})
+    memory = settle_quality(config.memory, shape, num_classes)
+    method = config.method.settled(budget.quota(num_classes), size**2)
+    return config.model_copy(update={"memory": memory, "method": method})
 
 
 def load_config(path: Path) -> RunConfig:
