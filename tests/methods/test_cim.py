@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from remnant.config import override
 from remnant.errors import InputError
+from remnant.memory import herding
 from remnant.methods import kept_bytes
 from remnant.methods.activation_maps import activation_maps, blur
 from remnant.recipes import load_recipe
@@ -127,6 +128,20 @@ def test_what_is_stored_is_sharp_in_its_box_and_blurred_elsewhere() -> None:
         ]
         assert all(any(np.array_equal(one, other) for other in coded) for one in stored)
         assert any(one.box is not None and one.box[2:] != (16, 16) for one in offered)
+
+
+def test_herding_sees_images_with_their_boxes_and_blurred_elsewhere() -> None:
+    trainer = make_trainer()
+    method = in_second_task(trainer, "cim", **BOXED)
+    images, codec = make_task(1).train.of_class(2), method.memory.codec
+    pixels = images.images.read(torch.arange(len(images)))
+    offered = method._describe(pixels, 2, trainer.reader)
+    coded = [codec.decode(codec.encode(one, torch.Generator()))[0] for one in offered]
+    views = trainer.reader.views(torch.from_numpy(np.stack(coded)))
+    with torch.no_grad():
+        expected = herding(method.features(views), 3)
+    found = method.base.rank_exemplars(images, 2, 3, trainer.reader)
+    assert found.tolist() == expected.tolist()
 
 
 def test_twins_are_new_images_as_they_would_be_stored() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from remnant.methods import kept_bytes
 from remnant.methods.gfr import slope_penalty
+from remnant.recipes import load_recipe
 from tests.support.small_bimae import make_batch, make_task, make_trainer
 from tests.support.small_residual import (
     SCHEDULE,
@@ -141,3 +142,14 @@ def test_generator_and_critic_are_counted_beside_the_network() -> None:
     for name in ("generator", "critic"):
         parameters = getattr(method, name).parameters()
         assert sizes[name] == 4 * sum(parameter.numel() for parameter in parameters)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "num_new_images"), [("digits-gfr", 280), ("cifar100-mini-gfr", 1000)]
+)
+def test_short_recipes_leave_the_generator_hundreds_of_steps(
+    recipe: str, num_new_images: int
+) -> None:
+    config: Any = load_recipe(recipe).method
+    steps = config.generation.epochs * num_new_images // config.generation.batch_size
+    assert steps // config.critic_steps >= 200

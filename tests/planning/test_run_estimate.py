@@ -111,6 +111,10 @@ def test_a_network_that_grows_takes_more_with_every_task() -> None:
         ("digits-pass", 0.02),
         ("digits-tagfex", 0.05),  # pairs of views compare with all others of a batch
         ("digits-a-gem", 0.03),
+        ("digits-gfr", 0.02),
+        ("digits-mnemonics", 0.25),  # exemplars of a meta step are rehearsed with a smaller memory
+        ("digits-mecil", 0.02),
+        ("digits-cim", 0.05),
     ],
 )
 def test_what_is_told_before_a_run_is_what_the_run_counts(
@@ -125,6 +129,16 @@ def test_what_is_told_before_a_run_is_what_the_run_counts(
     told = estimate(config)["train_flops"]
     counted = experiment.run(config, tmp_path / "run").train_flops
     assert told == pytest.approx(counted, rel=tolerance)
+
+
+def test_a_method_that_chooses_its_codec_takes_no_less_than_its_base() -> None:
+    """Its exemplars may be so small that a rehearsal keeps every image."""
+    changes = {"memory.budget": "4images/class", "data.image_size": 16}
+    told = [
+        estimate(override(load_recipe(f"digits-{name}"), changes))["train_flops"]
+        for name in ("ucir", "mrdc")
+    ]
+    assert told[0] <= told[1] <= 2 * told[0]
 
 
 @pytest.mark.parametrize("steps_from", ["all", "new"])

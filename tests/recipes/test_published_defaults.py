@@ -140,7 +140,7 @@ DEFAULTS: dict[str, list[str]] = {
     "cim": [
         *(RESNET32, "base: wa", "threshold: 0.6", "refresh_every_epochs: 40"),
         *("compressed_step: 0.1", "mask_every: 12", "mask_images: 16", "inner_lr: 0.01"),
-        "mask_optimizer: adam 0.01, decay 0, cosine, length 1",
+        "mask_optimizer: adam 0.01, decay 0.0005, cosine, length 1",
         *("mask_classify_weight: 0.2", "mask_size_weight: 0.1"),
     ],
     # Released: https://github.com/Impression2805/CVPR21_PASS

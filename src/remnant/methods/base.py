@@ -14,7 +14,7 @@ from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.memory import Candidate, Memory, MemoryConfig, select
 from remnant.memory.keeps import Keeps, KeptTensors
-from remnant.methods.coded_twins import through_codec
+from remnant.methods.coded_twins import as_shown
 from remnant.models.classifier import LinearClassifier
 from remnant.phases import Batch, Phase, Player, Reader, Schedule, Terms
 from remnant.randomness import derive_seed
@@ -240,9 +240,19 @@ class Method(nn.Module, Generic[ConfigT]):
         how = self.memory.config.selection
         features = torch.empty(len(images), 0)
         if how == "herding":
-            seen = through_codec(self.memory, images, reader) if self.herds_coded else images
+            seen = self._coded(images, label, reader) if self.herds_coded else images
             features = reader.apply(self.features, seen)
         return select(how, features, count, reader.generator("selection", label))
+
+    def _coded(self, images: ImageSet, label: int, reader: Reader) -> ImageSet:
+        """Images of one class as the memory would give them back."""
+        assert self.memory is not None, "only a method with a memory ranks exemplars"
+        offered = (
+            candidate
+            for batch in reader.images(images)
+            for candidate in self.describe(batch, label, reader)
+        )
+        return as_shown(images, self.memory.present(offered))
 
 
 def as_candidates(images: Tensor, label: int, reader: Reader) -> Iterator[Candidate]:

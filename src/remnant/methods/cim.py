@@ -14,11 +14,13 @@ All else is left to a base method with a residual network and a linear classifie
 Departs from [cim]: the base is weight alignment, which distils too; published, FOSTER, DER and
 others of networks that grow.
 Departs from [cim]: the mask generator moves every few steps, on the new images of their batches;
-published, a number of times per epoch on batches of its own.
+published, a number of times per epoch on batches of its own, exemplars among them.
+Departs from [cim]: to the inner step the maps are data; released, its gradient goes through them.
 Departs from [cim]: the rate of the inner step is constant; published, it follows the schedule.
 Departs from [cim]: gradients of the mask generator are clipped to length 1 in all tasks; published,
 to the root of 2 after the first, when there are two extractors.
 Departs from [cim]: momentum starts again where boxes are found anew.
+Departs from [cim]: outside the box a square is its mean; published, one of its pixels.
 """
 
 from __future__ import annotations
@@ -61,11 +63,12 @@ class CIMConfig(WrapperConfig):
     threshold: float = Field(default=0.6, gt=0, lt=1)  # of the map, above which the box is drawn
     refresh_every_epochs: int = Field(default=40, ge=1)  # boxes of the new images
     compressed_step: float = Field(default=0.1, ge=0, le=1)  # more of them shown so each time
-    # Chosen: 12 steps at 256 images are about the published 5 times per epoch of ten classes.
+    # Chosen: 12 steps at 256 images are about the published 5 times per epoch of ten classes of
+    # ImageNet.
     mask_every: int = Field(default=12, ge=1)
     mask_images: int = Field(default=16, ge=1)  # in the inner and in the outer level, at most
     mask_optimizer: OptimizerConfig = OptimizerConfig(
-        name="adam", lr=0.01, schedule="cosine", clip_norm=1.0
+        name="adam", lr=0.01, weight_decay=5e-4, schedule="cosine", clip_norm=1.0
     )
     inner_lr: float = Field(default=0.01, gt=0)  # a tenth of the rate of the network
     mask_classify_weight: float = Field(default=0.2, ge=0)  # of the label of what is in the mask
@@ -89,6 +92,7 @@ class CIM(Wrapper[CIMConfig]):
         count = self._network.num_activations
         self.mask_generator = nn.ModuleList([Rational() for _ in range(count)])
         self.base.describe = self._describe
+        self.base.herds_coded = True  # [cim]
 
     @property
     def _network(self) -> ResNet:

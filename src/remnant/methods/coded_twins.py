@@ -23,6 +23,10 @@ def coded_twins(memory: Memory | None, new: ImageSet, reader: Reader) -> ImageSe
 def through_codec(memory: Memory, images: ImageSet, reader: Reader) -> ImageSet:
     """The same images with their labels and ids, each as the memory would give it back."""
     through = (image for batch in reader.images(images) for image in batch.numpy())
-    coded = memory.present(through)
-    assert coded is not None, "there are images"
-    return replace(images, images=coded.images)
+    return as_shown(images, memory.present(through))
+
+
+def as_shown(images: ImageSet, shown: ImageSet | None) -> ImageSet:
+    """The same images with their labels and ids, in the pixels of others."""
+    assert shown is not None, "there are images"
+    return replace(images, images=shown.images)

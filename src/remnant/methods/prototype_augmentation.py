@@ -9,6 +9,8 @@ in four rotations as four classes, so that features are general enough to serve 
 predictions use the upright ones.
 
 Departs from [pass]: recipes crop and flip; released, brightness varies too.
+Departs from [pass]: prototypes and radius come from all training images as they are; released, from
+augmented ones in whole batches.
 Departs from [pass]: with several processes, or gradients accumulated, the distance over a batch is
 that of its parts.
 """

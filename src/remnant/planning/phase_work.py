@@ -62,7 +62,7 @@ def count_phase(method: Method[Any], task: Task, phase: Phase, look: Preprocessi
 def _mean_flops(method: Method[Any], phase: Phase, batch: Batch) -> float:
     """FLOPs of a row, on average over the kinds that the method tells apart."""
     if not isinstance(method, TellsRows):
-        return _count(method, phase, batch.take(torch.arange(len(batch.labels))[:_COUNTED]))
+        return _flops_of_row(method, phase, batch)
     kinds = method.row_kinds(batch)
     shares = torch.bincount(method.row_kinds(_many_rows(batch))) / _MANY
     total = 0.0
@@ -70,6 +70,17 @@ def _mean_flops(method: Method[Any], phase: Phase, batch: Batch) -> float:
         rows = torch.nonzero(kinds == kind).flatten()[:_COUNTED]
         total += float(shares[kind]) * _count(method, phase, batch.take(rows))
     return total
+
+
+def _flops_of_row(method: Method[Any], phase: Phase, batch: Batch) -> float:
+    """With a row's share of what a step takes however many rows it has, as a meta step may."""
+    few, all_rows = torch.arange(len(batch.labels))[:_COUNTED], len(batch.labels)
+    one = _count(method, phase, batch.take(few))
+    if all_rows <= len(few) or all(player.loss == method.loss for player in phase.players):
+        return one
+    steps = len(few) * one, all_rows * _count(method, phase, batch)
+    slope = (steps[1] - steps[0]) / (all_rows - len(few))
+    return slope + (steps[0] - len(few) * slope) / phase.schedule.batch_size
 
 
 def _many_rows(batch: Batch) -> Batch:

@@ -75,11 +75,29 @@ _LAST: dict[tuple[Any, ...], Rehearsal] = {}
 def _rehearse(
     plan: RunConfig, shape: tuple[int, int, int], sizes: list[int], look: Preprocessing
 ) -> Rehearsal:
+    """More images than exemplars, so that sets of the two can be told apart.
+
+    How many exemplars fit is not always known before: a method may choose a coarser codec.
+    """
+    found, per_class = None, _EXEMPLARS
+    while found is None or found.exemplars_per_class > 0.7 * found.images_per_class:
+        found = _rehearse_with(plan, shape, sizes, look, per_class)
+        per_class *= 2
+    return found
+
+
+def _rehearse_with(
+    plan: RunConfig,
+    shape: tuple[int, int, int],
+    sizes: list[int],
+    look: Preprocessing,
+    per_class: int,
+) -> Rehearsal:
+    """With so many images of a class, where sizes of exemplars vary."""
     with torch.random.fork_rng(devices=[]):
         method = build_method(plan, shape, sizes)
         held = method.memory.capacity(_CLASSES) if method.memory is not None else 0
-        # More images than exemplars, so that sets of the two can be told apart.
-        per_class = _EXEMPLARS if held is None else 2 * held + 2
+        per_class = per_class if held is None else 2 * held + 2
         reader = _CountingReader(look, plan.seed)
         works = [_learn(method, task, reader, look) for task in _tasks(sizes, shape, per_class)]
         counts = [] if method.memory is None else method.memory.counts

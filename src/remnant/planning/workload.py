@@ -100,15 +100,15 @@ def _images(
 ) -> float:
     """How many images a set has in the real run.
 
-    A set that has more images of a class than the memory is made of data, any other of exemplars.
+    A set that has nearly all images of a class is made of data, any other of exemplars.
     """
-    total = 0.0
+    total, between = 0.0, (rehearsal.exemplars_per_class + rehearsal.images_per_class) / 2
     for count, num_classes in zip(
         per_class, (size.num_new_classes, size.num_old_classes), strict=True
     ):
         if count is None:
             continue
-        if count > rehearsal.exemplars_per_class:
+        if count > between:
             total += num_classes * size.images_per_class * count / rehearsal.images_per_class
         else:
             share = count / rehearsal.exemplars_per_class

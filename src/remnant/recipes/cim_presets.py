@@ -34,9 +34,10 @@ def _small(backbone: BackboneConfig, first: Schedule, refresh: int) -> Setup:
     return Setup(CIMConfig.parse(values), codec=_BOXED)
 
 
-def _full(backbone: BackboneConfig) -> CIMConfig:
+def _full(backbone: BackboneConfig, mask_every: int) -> CIMConfig:
+    """The mask generator moves about 5 times in an epoch of ten classes."""
     first, later = (sgd(epochs, 256, schedule="cosine", weight_decay=5e-4) for epochs in (200, 170))
-    return CIMConfig(backbone=backbone, first=first, later=later)
+    return CIMConfig(backbone=backbone, first=first, later=later, mask_every=mask_every)
 
 
 PRESET = Preset(
@@ -47,13 +48,13 @@ PRESET = Preset(
         "mini": _small(RESNET32, MINI_SGD, refresh=10),
         "lite": _small(RESNET32, MINI_SGD.model_copy(update={"epochs": 6}), refresh=2),
         "cifar100": Setup(
-            _full(BackboneConfig(name="resnet18")),
+            _full(BackboneConfig(name="resnet18"), mask_every=5),
             "its release for ImageNet-Subset",
             order="seed-1993",
             codec=_BOXED,
         ),
         # On 100 other classes than [cim].
-        "imagenet": Setup(_full(RESNET18_224), "its release", codec=_BOXED),
+        "imagenet": Setup(_full(RESNET18_224, mask_every=12), "its release", codec=_BOXED),
     },
     published=(Published("cifar100-10", 75.30, 63.05, None, "[bimae] table 9", "base not stated"),),
 )

@@ -16,7 +16,10 @@ def _adam(epochs: int, last: float) -> Schedule:
 
 
 def _generation(epochs: int, batch_size: int) -> Schedule:
-    """Chosen: short runs have ten times the rate under a cosine, since their steps are few."""
+    """Chosen: ten times the rate under a cosine, and small batches, since the steps are few.
+
+    See docs/methods/gfr.md for what larger batches do.
+    """
     optimizer = OptimizerConfig(name="adam", lr=1e-3, betas=(0.5, 0.999), schedule="cosine")
     return Schedule(epochs=epochs, batch_size=batch_size, optimizer=optimizer)
 
@@ -35,10 +38,10 @@ PRESET = Preset(
     name="gfr",
     protocols=(*SMALL, *LITE, *CIFAR100, *IMAGENET_SUBSET),
     setups={
-        "digits": Setup(GFRConfig(backbone=RESNET8, first=_DIGITS, generation=_generation(30, 32))),
+        "digits": Setup(GFRConfig(backbone=RESNET8, first=_DIGITS, generation=_generation(30, 8))),
         "mini": Setup(
             GFRConfig(
-                backbone=RESNET32, first=mini_schedule(_COSINE), generation=_generation(50, 64)
+                backbone=RESNET32, first=mini_schedule(_COSINE), generation=_generation(50, 16)
             )
         ),
         "cifar100": Setup(
