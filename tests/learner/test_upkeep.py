@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remnant.learner import Learner, learn_into_store, update
+from remnant.learner import Learner
 from remnant.learner.previous_store import previous_of
 from remnant.methods import METHODS
-from remnant.phases import StepReport
 from tests.learner.test_store_commands import write_stripes
 from tests.support.command_line import Command
 from tests.support.small_learner import TaughtPixels, tiny_learner
@@ -240,42 +239,6 @@ def test_only_a_method_that_holds_images_out_can_reject(command: Command, store:
     image = next(Path("test/a").iterdir())
     told = command("predict", store, image, "--reject").sentence
     assert "pixels cannot reject images of unknown classes; ncm and ranpac can" in told
-
-
-# -------------------------------------------------------------------------------------------- time
-
-
-def test_minutes_become_epochs(
-    command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(update, "measure_speed", lambda *_: 0.01)  # seconds per image
-    assert command("learn", store, "more", "--minutes", "0.1").code == 0
-    # 0.9 of 6 seconds for 6 images and 12 exemplars at a time.
-    assert Learner.load(store).history_[-1]["epochs"] == 30
-
-
-def test_an_interrupted_update_keeps_the_epochs_that_were_measured(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Stop(Exception):
-        pass
-
-    class Stopper:
-        def on_step(self, report: StepReport) -> None:
-            if report.step == 40:
-                raise Stop
-
-    monkeypatch.setattr(update, "measure_speed", lambda *_: 0.01)
-    with pytest.raises(Stop):
-        learn_into_store(store, Path("more"), minutes=0.1, quiet=True, watchers=(Stopper(),))
-    monkeypatch.setattr(update, "measure_speed", lambda *_: 99.0)  # must not be asked again
-    state = learn_into_store(store, Path("more"), minutes=0.1, quiet=True)
-    assert state.history[-1]["epochs"] == 30
-
-
-def test_the_speed_is_that_of_real_steps(store: Path) -> None:
-    state = learn_into_store(store, Path("more"), minutes=1e-9, quiet=True)
-    assert state.history[-1]["epochs"] == 1
 
 
 # -------------------------------------------------------------------------------------------- card

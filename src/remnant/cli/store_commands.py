@@ -99,7 +99,8 @@ def learn(
     epochs
         Passes over the new images and the exemplars.
     minutes
-        Train for about this many minutes instead; the speed is measured first.
+        Train for about this many minutes instead, by the clock; epochs are added or dropped as
+        the speed changes.
     batch_size
         Images per training step.
     seed
