@@ -274,6 +274,13 @@ class ReadingWatcher(Protocol):
     def on_images(self, num_read: int, num_images: int) -> None: ...
 
 
+@runtime_checkable
+class NotedWatcher(Protocol):
+    """A watcher that is also told sentences for the user about the images, before training."""
+
+    def on_notes(self, notes: Sequence[str]) -> None: ...
+
+
 class RunWatcher:
     """A parent for watchers of whole runs, such as experiment trackers: every verb does nothing.
 

@@ -191,6 +191,10 @@ def test_errors_are_shown_on_the_page(open_page: Any, tmp_path: Path) -> None:
     page.set_input_files("#ask-files", str(tmp_path / "words.png"))
     page.get_by_text("'words.png' must be a whole JPEG").wait_for()
     assert page.locator(".answer").count() == 0
+    (whole,) = write_digits(tmp_path, 3, 1)
+    page.set_input_files("#ask-files", [str(tmp_path / "words.png"), whole])
+    page.get_by_text("'words.png' must be a whole JPEG").wait_for()
+    assert page.locator(".bars").count() == 1  # the other is answered
     page.locator("#teach-button").click()
     assert page.locator("#teach-error").inner_text() == "Enter the name of the class first."
     page.get_by_label("Name of the class").fill("seven")
@@ -200,6 +204,12 @@ def test_errors_are_shown_on_the_page(open_page: Any, tmp_path: Path) -> None:
     page.get_by_role("button", name="Teach with 1 image").click()
     page.locator("#teach-error").get_by_text("does not decode").wait_for()
     assert page.locator("#teach-button").is_enabled()
+    page.set_input_files("#files-1", whole)
+    page.get_by_role("button", name="Teach with 2 images").click()
+    page.get_by_text("seven has been learned.").wait_for()
+    assert page.locator("#teach-notes li").all_inner_texts() == [
+        "1 unreadable image is left out: 'words.png'."
+    ]
 
 
 def test_a_picture_that_is_too_large_is_not_sent(open_page: Any, tmp_path: Path) -> None:

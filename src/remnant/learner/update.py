@@ -33,7 +33,7 @@ from remnant.learner.time_budget import (
 )
 from remnant.learner.update_plan import UpdatePlan, plan_update
 from remnant.methods import Method
-from remnant.phases import ReadingWatcher, Watcher
+from remnant.phases import NotedWatcher, ReadingWatcher, Watcher
 from remnant.terminal.progress import watch
 from remnant.terminal.reading_progress import count_images
 from remnant.terminal.visible import visible
@@ -109,6 +109,9 @@ def run_update(
         return before
     method, planned = build(), plan.planned_images
     held_out, trained_on = _to_measure(before, plan, trainer.reader)
+    for watcher in watchers:
+        if isinstance(watcher, NotedWatcher):
+            watcher.on_notes(plan.notes)
     with torch.random.fork_rng(devices=[]), ExitStack() as stack:
         progress = None
         if not plan.trains:
