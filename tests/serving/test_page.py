@@ -81,6 +81,18 @@ def test_a_phone_shows_the_accuracy_of_updates_without_scrolling(open_page: Any)
     assert place["x"] + place["width"] <= 390
 
 
+def test_a_phone_is_not_asked_to_drop_anything(server: RealServer, chromium: Any) -> None:
+    context = chromium.new_context(
+        viewport={"width": 390, "height": 900}, has_touch=True, is_mobile=True
+    )
+    page = context.new_page()
+    page.goto(server.url)
+    page.locator("#ask-drop").get_by_text("Choose or take photos").wait_for()
+    shown = [text for text in page.locator(".drop").all_inner_texts() if "Drop" in text]
+    assert shown == []
+    context.close()
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_docs_page_reads_well(open_page: Any, width: int) -> None:
     view = open_page(width, path="docs")

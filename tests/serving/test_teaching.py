@@ -135,8 +135,13 @@ def test_scores_are_the_learner_s(client: Client, store: Path) -> None:
     assert answer["images"] == 7
     assert answer["accuracy"] == pytest.approx(100 * 5 / 7)
     assert answer["classes"] == [
-        {"name": "a", "images": 4, "accuracy": 75.0},
-        {"name": "c", "images": 3, "accuracy": pytest.approx(100 * 2 / 3)},
+        {"name": "a", "images": 4, "accuracy": 75.0, "mistaken_for": "c (1)"},
+        {
+            "name": "c",
+            "images": 3,
+            "accuracy": pytest.approx(100 * 2 / 3),
+            "mistaken_for": "a (1)",
+        },
     ]
     mistakes = {one["index"]: one for one in answer["mistakes"]}
     assert {index: (one["name"], one["predicted"]) for index, one in mistakes.items()} == {

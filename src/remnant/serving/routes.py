@@ -106,8 +106,8 @@ def score(session: Session, name: Names, images: Images) -> schemas.Score:
         images=len(received.images),
         accuracy=scored.accuracy,
         classes=[
-            schemas.ClassScore(name=str(label), images=count, accuracy=share)
-            for label, count, share, _ in scored.class_rows()
+            schemas.ClassScore(name=str(label), images=count, accuracy=share, mistaken_for=taken)
+            for label, count, share, taken in scored.class_rows()
         ],
         mistakes=[
             schemas.Mistake(

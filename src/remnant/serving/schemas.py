@@ -152,6 +152,10 @@ class ClassScore(Settings):
     accuracy: float = Field(
         ge=0, le=100, description="Percent of them that were predicted correctly."
     )
+    mistaken_for: str = Field(
+        description="The class that they were most often mistaken for, with the number of images; "
+        "empty if there were no mistakes."
+    )
 
 
 class Mistake(Settings):

@@ -39,8 +39,8 @@ async function check(picked, left) {
 function show(score, picked, left) {
   $("check-status").textContent = `${percent(score.accuracy)} of ${plural(score.images, "image")} correct. ${leftOut(left)}`;
   showNotes("check-notes", score.notes);
-  const rows = score.classes.map((one) => [one.name, number(one.images), percent(one.accuracy)]);
-  $("check-table").replaceChildren(table(["Class", "Images", "Right"], rows));
+  const rows = score.classes.map((one) => [one.name, number(one.images), percent(one.accuracy), one.mistaken_for]);
+  $("check-table").replaceChildren(table(["Class", "Images", "Correct", "Most often taken for"], rows));
   mistakes = score.mistakes.map((one) => ({ ...one, picture: picked[one.index].file }));
   $("check-mistakes").replaceChildren();
   shown = 0;
