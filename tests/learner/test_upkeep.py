@@ -216,10 +216,16 @@ def test_exemplars_are_thinned(command: Command, store: Path) -> None:
     kept = Learner.load(store).remembered("c").stored
     command("thin", store, "c", "--keep", "3")
     assert np.array_equal(Learner.load(store).remembered("c").stored, kept[:3])
-    command("thin", store, "c", "--remove", "1")
+    command("thin", store, "c", "--remove", "2")
     assert np.array_equal(Learner.load(store).remembered("c").stored, kept[[0, 2]])
     assert "give either" in command("thin", store, "c").sentence
     assert "at least one exemplar" in command("thin", store, "c", "--keep", "0").sentence
+    for number in ("0", "3"):
+        told = command("thin", store, "c", "--remove", number).sentence
+        assert f"class 'c' has exemplars 1 to 2; got {number}." in told
+    command("inspect", store, "--html", "x.html")
+    size = Learner.load(store).remembered("c").num_bytes[1]
+    assert f"2: {size:,}</span>" in Path("x.html").read_text()  # what to call it
     assert "there is no class 'q'" in command("thin", store, "q", "--keep", "1").sentence
 
 
