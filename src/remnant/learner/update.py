@@ -98,13 +98,12 @@ def run_update(
     is_told = not parameters.quiet and plan.planned_images[-1] >= _WORTH_AN_ESTIMATE
     if plan.trains and (parameters.minutes is not None or is_told):
         speed = measure_speed(build(), plan.task, trainer)
-    if parameters.minutes is not None and speed is not None:
-        epochs = epochs_of_unfinished(folder, plan)
-        if epochs is None:
-            minutes = parameters.minutes - (time.monotonic() - began) / 60
-            epochs = epochs_within(plan, minutes, speed)
-        plan = replace(plan, config=with_epochs(plan.config, epochs))
     saved = UpdateFolder(folder, plan, parameters)
+    if plan.trains and not saved.take_epochs() and parameters.minutes is not None:
+        assert speed is not None, "it was measured"
+        minutes = parameters.minutes - (time.monotonic() - began) / 60
+        saved.change_epochs(epochs_within(plan, minutes, speed))
+    plan = saved.plan
     if before is not None and saved.is_done(before):
         return before
     method, planned = build(), plan.planned_images
@@ -127,21 +126,23 @@ def run_update(
             else:
                 bar = stack.enter_context(count_images(len(plan.task.train)))
                 trainer.reader.on_images = Reading(len(plan.task.train), watchers, bar)
+
+        def change(epochs: int) -> None:
+            saved.change_epochs(epochs)
+            planned[:] = saved.plan.planned_images
+
         ends = None
-        if plan.trains and parameters.minutes is not None:
-
-            def change(epochs: int) -> None:
-                saved.change_epochs(epochs)
-                planned[:] = saved.plan.planned_images
-
-            epochs = plan.config.method.first.epochs
-            saved.pace = trainer.pace = MinutesPace(epochs, parameters.minutes, began, change)
         if plan.trains:
             is_free = parameters.epochs is None and parameters.minutes is None
             is_free = is_free and plan.held_back is not None  # old classes alone show no progress
-            ends = watch_epochs(method, held_out, trainer.reader, progress, can_stop=is_free)
+            ends = watch_epochs(
+                method, held_out, trainer.reader, progress, can_stop=is_free, on_change=change
+            )
             watchers = (*watchers, ends)
-            saved.ends = ends
+            saved.ends = trainer.pace = ends
+        if plan.trains and parameters.minutes is not None:
+            epochs = plan.config.method.first.epochs
+            saved.pace = trainer.pace = MinutesPace(epochs, parameters.minutes, began, change)
         loop = TaskLoop(method, trainer, saved.checkpoints, plan.config.seed, saved.save)
         loop.learn([plan.task], saved.begin(), watchers)
         memory = before.method.memory if before else None
@@ -153,8 +154,8 @@ def run_update(
     epochs = config.method.first.epochs if plan.trains else 0
     if ends is not None and ends.stopped_after is not None:
         epochs = ends.stopped_after
-        if not parameters.quiet:
-            Console(stderr=True).print(ends.why, highlight=False)
+    if ends is not None and ends.why and not parameters.quiet:
+        Console(stderr=True).print(ends.why, highlight=False)
     measured = measure_update(
         plan.classes,
         before.method if before else None,
@@ -239,17 +240,6 @@ class Reading:
             watcher.on_images(self._num_read, self._num_images)
 
 
-def epochs_of_unfinished(folder: Path, plan: UpdatePlan) -> int | None:
-    """The epochs that an interrupted update of the same images had, so that it can continue."""
-    try:
-        checkpoints = Checkpoints(folder)
-        point = checkpoints.newest_readable()
-        mark = {} if point is None else checkpoints.load(point)[1]
-    except InputError:
-        return None
-    return mark.get("epochs") if mark.get("data") == plan.data_digest else None
-
-
 class UpdateFolder:
     """The checkpoints of one update, marked with the update that they belong to."""
 
@@ -279,6 +269,17 @@ class UpdateFolder:
     def change_epochs(self, epochs: int) -> None:
         """Go on with another number of epochs, which later checkpoints belong to."""
         self.plan = replace(self.plan, config=with_epochs(self.plan.config, epochs))
+
+    def take_epochs(self) -> bool:
+        """Whether this update was interrupted; then it has the epochs that it had, to continue."""
+        point, planned = self._newest(), self.plan
+        mark = {} if point is None else self._split(point)[0]
+        if isinstance(mark.get("epochs"), int):
+            self.change_epochs(mark["epochs"])
+        if mark == self._mark:
+            return True
+        self.plan = planned
+        return False
 
     def is_done(self, before: LearnerState) -> bool:
         """Whether a process was killed after it had finished this same update.

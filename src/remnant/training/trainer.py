@@ -65,8 +65,8 @@ class Trainer:
         self._seed = seed
         self.accumulate = accumulate
         self._checkpoint_every_steps = checkpoint_every_steps
-        # May lengthen and shorten phases at the ends of their epochs. It looks at a clock, so only
-        # where there is one process and results need not repeat.
+        # May lengthen and shorten phases at the ends of their epochs; only where there is one
+        # process, since others could be told otherwise.
         self.pace: Pace | None = None
 
     def fit(
@@ -131,15 +131,21 @@ class Trainer:
                 report = _report(task, phase, feeder.sampler, step, found, rate, seconds)
                 for watcher in watchers:
                     watcher.on_step(report)
+                epochs = self._ask_pace(phase, report)  # before saving, which is for that length
                 is_due = (step + 1) % self._checkpoint_every_steps == 0 and step + 1 < stop
                 if save is not None and is_due:
                     save(step + 1, training_state(method, optimizers))
-                if self.pace is not None and phase.epochs is None:
-                    epochs = self.pace.epochs(report)
-                    if report.is_epoch_end and epochs != phase.schedule.epochs:
-                        return step + 1, phase.stretched(epochs)
+                if epochs != phase.schedule.epochs:
+                    return step + 1, phase.stretched(epochs)
                 began = time.perf_counter()
         return stop, None
+
+    def _ask_pace(self, phase: Phase, report: StepReport) -> int:
+        """The epochs of the phase from now on; those of parts of a schedule stay."""
+        if self.pace is None or phase.epochs is not None:
+            return phase.schedule.epochs
+        epochs = self.pace.epochs(report)
+        return epochs if report.is_epoch_end else phase.schedule.epochs
 
     def evaluate(self, method: Method, images: ImageSet) -> Tensor:
         """Labels of the five best scores for every image, best first: int64 [N, 5], -1 for none."""
