@@ -1,6 +1,6 @@
-"""Teach a store your photographs in three updates, and compare with all of them at once.
+"""Teach a store your photographs in a few updates, and compare with all of them at once.
 
-    python examples/photos.py FOLDER [--encoder none] [--minutes 5]
+    python examples/photos.py FOLDER [--encoder none] [--minutes 5] [--tune] [--updates 2]
 
 FOLDER has `train/CLASS/*.jpg` and `test/CLASS/*.jpg`. The classes come in three updates, in the
 order of their names. After each, the accuracy on the test images of all classes so far. With an
@@ -64,11 +64,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--encoder", help="as for remnant.Learner; none trains from scratch")
     parser.add_argument("--minutes", type=float, help="of training per update, from scratch")
+    parser.add_argument("--epochs", type=int, help="of each update, instead of minutes")
+    parser.add_argument("--tune", action="store_true", help="tune the encoder's upper layers")
+    parser.add_argument("--updates", type=int, default=3)
     parser.add_argument("--most", type=int, help="training images of each class")
     given = parser.parse_args()
     names = sorted(path.name for path in (given.folder / "train").iterdir() if path.is_dir())
-    updates = [list(part) for part in np.array_split(names, 3)]
-    learner = Learner(encoder=given.encoder, minutes=given.minutes)
+    updates = [list(part) for part in np.array_split(names, given.updates)]
+    method = "tuned" if given.tune else None
+    learner = Learner(
+        encoder=given.encoder, method=method, minutes=given.minutes, epochs=given.epochs
+    )
     teach(given.folder, learner, updates, given.most)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "photos.remnant"

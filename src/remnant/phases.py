@@ -42,6 +42,15 @@ class OptimizerConfig(Settings):
     clip_norm: float | None = Field(default=None, gt=0)  # of all gradients together
     clip_value: float | None = Field(default=None, gt=0)  # of each gradient entry
 
+    def stretched(self, factor: float) -> OptimizerConfig:
+        """Over so many times the epochs, with warm-up and milestones at the same fractions."""
+        return self.model_copy(
+            update={
+                "warmup_epochs": self.warmup_epochs * factor,
+                "milestones": tuple(epoch * factor for epoch in self.milestones),
+            }
+        )
+
 
 Share = Annotated[float, Field(gt=0, lt=1)] | Literal["balanced"]
 
@@ -69,14 +78,8 @@ class Schedule(Settings):
 
     def stretched(self, epochs: int) -> Schedule:
         """Over other epochs, with warm-up and milestones at the same fractions of them."""
-        factor, optimizer = epochs / self.epochs, self.optimizer
-        changes = {
-            "warmup_epochs": optimizer.warmup_epochs * factor,
-            "milestones": tuple(epoch * factor for epoch in optimizer.milestones),
-        }
-        return self.model_copy(
-            update={"epochs": epochs, "optimizer": optimizer.model_copy(update=changes)}
-        )
+        optimizer = self.optimizer.stretched(epochs / self.epochs)
+        return self.model_copy(update={"epochs": epochs, "optimizer": optimizer})
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,15 @@ class Phase:
     def parameters(self) -> list[nn.Parameter]:
         return [parameter for player in self.players for parameter in player.parameters]
 
+    def stretched(self, epochs: int) -> Phase:
+        """Over other epochs; see `Schedule.stretched`."""
+        factor = epochs / self.schedule.epochs
+        players = [
+            replace(player, optimizer=player.optimizer.stretched(factor)) for player in self.players
+        ]
+        schedule = self.schedule.stretched(epochs)
+        return replace(self, schedule=schedule, players=tuple(players))
+
 
 class Reader(Protocol):
     """Read-only access to images for methods: no gradient, no augmentation, same on every rank."""
@@ -243,6 +255,12 @@ class PhaseDoneError(Exception):
     """Raised by a watcher: there is nothing more to learn, so that the phase ends here."""
 
 
+class Pace(Protocol):
+    """Is asked after every step how many epochs the phase shall have, done ones included."""
+
+    def epochs(self, report: StepReport) -> int: ...
+
+
 class Watcher(Protocol):
     """Is told about every step; raising an error stops the training."""
 
@@ -254,6 +272,13 @@ class ReadingWatcher(Protocol):
     """A watcher that is also told how far a method that trains nothing has read its images."""
 
     def on_images(self, num_read: int, num_images: int) -> None: ...
+
+
+@runtime_checkable
+class NotedWatcher(Protocol):
+    """A watcher that is also told sentences for the user about the images, before training."""
+
+    def on_notes(self, notes: Sequence[str]) -> None: ...
 
 
 class RunWatcher:

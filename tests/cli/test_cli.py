@@ -135,12 +135,15 @@ def test_a_run_logs_a_line_per_epoch_and_ends_in_a_table(command: Command, tmp_p
     result = json.loads((folder / "result.json").read_text())
     assert f"{result['last_accuracy']:.1f} %" in outcome.out
     assert f"report: {folder}/report.html" in outcome.out
-    assert outcome.err.splitlines()[-1] == f"next: remnant report {folder} OTHER_RUN"
+    assert outcome.err.splitlines()[-1] == f"next: remnant report {folder}"
     again = command("resume", folder)
     assert "runs/digits-er is finished" in again.sentence
     table = command("report", folder, "--format", "markdown")
     assert f"{result['average_accuracy']:.2f}" in table.out
     assert command("report", folder).out == f"{folder}/report.html\n"
+    folder.rename("runs/another one")
+    last = command("run", "digits-er", *SETTINGS, "--out", "runs/second").err.splitlines()[-1]
+    assert last == "next: remnant report runs/second 'runs/another one'"  # to be pasted
 
 
 def test_a_finished_config_can_be_run_again(command: Command, stopped: Path) -> None:

@@ -66,32 +66,38 @@ def test_training_ends_when_all_is_right(
         assert ends.stopped_after is None
 
 
-def epochs_until_stopped(values: list[tuple[float, float]], ends: EpochEnds | None = None) -> int:
-    """Accuracy and loss after every second epoch; the last of them stay."""
+def cut_at(values: list[tuple[float, float]], ends: EpochEnds | None = None) -> tuple[int, int]:
+    """After which epoch the schedule is cut, and to how many; both are all if it never is.
+
+    Args:
+        values: Accuracy and loss after every second epoch; the last of them stay.
+    """
     given = iter(values)
     last = values[-1]
     ends = ends or EpochEnds(None, None, can_stop=True)
     ends._measure = lambda: next(given, last)
     for epoch in range(EPOCHS):
-        try:
-            ends.on_step(report(epoch))
-        except PhaseDoneError:
-            return epoch + 1
-    return EPOCHS
+        ends.on_step(report(epoch))
+        if (epochs := ends.epochs(report(epoch))) != EPOCHS:
+            return epoch + 1, epochs
+    return EPOCHS, EPOCHS
 
 
-def test_training_ends_when_nothing_has_got_better_for_a_share_of_the_epochs() -> None:
-    ends = EpochEnds(None, None, can_stop=True)
-    assert epochs_until_stopped([(50.0, 1.0), (60.0, 0.9)], ends) == 4 + 12  # 0.3 of 40
+def test_a_schedule_is_cut_when_nothing_has_got_better_for_a_share_of_the_epochs() -> None:
+    changes: list[int] = []
+    ends = EpochEnds(None, None, can_stop=True, on_change=changes.append)
+    # 0.3 of 40 after the best, and 0.1 of 40 for the rest of the learning rate.
+    assert cut_at([(50.0, 1.0), (60.0, 0.9)], ends) == (4 + 12, 4 + 12 + 4)
+    assert changes == [20]
     assert ends.why == (
-        "held-back images got no better after epoch 4 of 40, so training ends after 16"
+        "held-back images got no better after epoch 4 of 40, so training ends after 20"
     )
 
 
 def test_a_better_loss_or_a_better_accuracy_is_enough_to_go_on() -> None:
     falling = [(50.0, 1.0 - step / 100) for step in range(20)]
     rising = [(50.0 + step, 1.0) for step in range(20)]
-    assert epochs_until_stopped(falling) == epochs_until_stopped(rising) == EPOCHS
+    assert cut_at(falling) == cut_at(rising) == (EPOCHS, EPOCHS)
 
 
 def test_a_new_phase_starts_to_wait_anew() -> None:
@@ -100,8 +106,9 @@ def test_a_new_phase_starts_to_wait_anew() -> None:
         ends.on_step(report(epoch, "train"))
     for epoch in range(13):
         ends.on_step(report(epoch, "tune"))  # has waited for 10 epochs of its own
-    with pytest.raises(PhaseDoneError):
-        ends.on_step(report(13, "tune"))
+        assert ends.epochs(report(epoch, "tune")) == EPOCHS
+    ends.on_step(report(13, "tune"))
+    assert ends.epochs(report(13, "tune")) == 14 + 4
 
 
 def test_patience_goes_on_after_an_interruption_where_it_was() -> None:
@@ -110,24 +117,33 @@ def test_patience_goes_on_after_an_interruption_where_it_was() -> None:
         ends.on_step(report(epoch))
     resumed = EpochEnds(None, lambda: (50.0, 1.0), can_stop=True)
     resumed.load_state(json.loads(json.dumps(ends.state())))
-    for epoch in range(8, 13):
+    for epoch in range(8, 14):
+        assert resumed.epochs(report(epoch - 1)) == EPOCHS
         resumed.on_step(report(epoch))
-    with pytest.raises(PhaseDoneError):
-        resumed.on_step(report(13))
-    assert resumed.stopped_after == 14
+    assert resumed.epochs(report(13)) == 14 + 4
+    again = EpochEnds(None, lambda: (50.0, 1.0), can_stop=True)
+    again.load_state(json.loads(json.dumps(resumed.state())))
+    assert again.epochs(report(13)) == 14 + 4
 
 
 @pytest.mark.numeric
-@pytest.mark.parametrize("stop_at", [60, 200])
+@pytest.mark.parametrize("stop_at", [60, 200, "cut"])
 def test_an_update_that_gains_nothing_ends_where_it_would_have_without_a_stop(
-    stop_at: int,
+    stop_at: int | str,
 ) -> None:
     images, labels = stripes("a", "b", per_class=100)
     images = images[np.random.default_rng(0).permutation(len(images))]  # labels mean nothing
     learner = tiny_learner(epochs=None, batch_size=32)
-    whole = clone(learner).fit(images, labels)
+    seen = Told()
+    whole = clone(learner).fit(images, labels, watchers=(seen,))
     (entry,) = whole.history_
-    assert 30 < entry["epochs"] < 90  # of 100
+    assert 40 < entry["epochs"] < 100
+    last = seen.reports[-1]
+    assert (last.num_epochs, last.step + 1) == (entry["epochs"], last.num_steps)
+    assert last.lr < 1e-3 * max(one.lr for one in seen.reports)  # it comes to its end
+    if stop_at == "cut":  # after a checkpoint in what is left then
+        stop_at = next(one.step for one in seen.reports if one.num_epochs < 100) + 9
+    assert isinstance(stop_at, int)
     stopped = clone(learner)
     with pytest.raises(KeyboardInterrupt):
         stopped.fit(images, labels, watchers=(Counter(stop_at=stop_at),))

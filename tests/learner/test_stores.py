@@ -16,8 +16,10 @@ import safetensors
 import remnant
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
-from remnant.learner import Learner, forget_in_store, learn_into_store
+from remnant.learner import Learner, defaults, forget_in_store, learn_into_store
 from remnant.learner import store as store_module
+from remnant.learner import work_folder as work_folder_module
+from remnant.learner.learner_state import LearnerState
 from remnant.learner.store import KIND, VERSION
 from remnant.learner.work_folder import only_updater, work_folder
 from remnant.phases import StepReport
@@ -429,23 +431,43 @@ def test_a_damaged_checkpoint_costs_time_alone(store: Path) -> None:
     assert learner.digest() == expected_digest()
 
 
+@pytest.mark.parametrize("given", [{}, {"epochs": None}, {"epochs": None, "minutes": 0.001}])
 def test_an_update_that_was_killed_when_it_was_done_is_not_learned_twice(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
 ) -> None:
+    monkeypatch.setitem(defaults._SHOWN, "cpu", 400)  # 20 epochs, or 16 beside more exemplars
     write = store_module.write_store
+    written: list[LearnerState] = []
 
-    def write_and_die(*arguments: Any) -> None:
-        write(*arguments)
+    def write_and_die(path: Path, state: LearnerState) -> None:
+        write(path, state)
+        written.append(state)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "write_store", write_and_die)
         with pytest.raises(KeyboardInterrupt):
-            learn_into_store(store, *stripes("e"), quiet=True)
-    learner = learn_into_store(store, *stripes("e"), quiet=True)
-    assert learner.digest() == expected_digest()
+            learn_into_store(store, *stripes("e"), quiet=True, **given)
+    learner = learn_into_store(store, *stripes("e"), quiet=True, **given)
+    assert learner.digest() == written[0].digest()
     assert len(learner.history) == 2
     assert names_in(store.parent) == [store.name, f"{store.name}.before"]
+    more = learn_into_store(store, *stripes("e"), quiet=True, **given)  # to train on is allowed
+    assert len(more.history) == 3
+    assert more.num_exemplars == learner.num_exemplars  # but nothing is stored twice
+
+
+def test_after_a_kill_when_it_was_done_another_command_is_obeyed(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(work_folder_module, "_remove", lambda _: None)
+        learn_into_store(store, *stripes("e"), quiet=True)
+    assert len(learn_into_store(store, *stripes("e"), quiet=True).history) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(work_folder_module, "_remove", lambda _: None)
+        learn_into_store(store, *stripes("g"), quiet=True)
+    assert len(learn_into_store(store, *stripes("g"), epochs=7, quiet=True).history) == 4
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:

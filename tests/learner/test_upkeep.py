@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remnant.learner import Learner, learn_into_store, update
+from remnant.learner import Learner
 from remnant.learner.previous_store import previous_of
 from remnant.methods import METHODS
-from remnant.phases import StepReport
 from tests.learner.test_store_commands import write_stripes
 from tests.support.command_line import Command
 from tests.support.small_learner import TaughtPixels, tiny_learner
@@ -217,10 +216,16 @@ def test_exemplars_are_thinned(command: Command, store: Path) -> None:
     kept = Learner.load(store).remembered("c").stored
     command("thin", store, "c", "--keep", "3")
     assert np.array_equal(Learner.load(store).remembered("c").stored, kept[:3])
-    command("thin", store, "c", "--remove", "1")
+    command("thin", store, "c", "--remove", "2")
     assert np.array_equal(Learner.load(store).remembered("c").stored, kept[[0, 2]])
     assert "give either" in command("thin", store, "c").sentence
     assert "at least one exemplar" in command("thin", store, "c", "--keep", "0").sentence
+    for number in ("0", "3"):
+        told = command("thin", store, "c", "--remove", number).sentence
+        assert f"class 'c' has exemplars 1 to 2; got {number}." in told
+    command("inspect", store, "--html", "x.html")
+    size = Learner.load(store).remembered("c").num_bytes[1]
+    assert f"2: {size:,}</span>" in Path("x.html").read_text()  # what to call it
     assert "there is no class 'q'" in command("thin", store, "q", "--keep", "1").sentence
 
 
@@ -240,42 +245,6 @@ def test_only_a_method_that_holds_images_out_can_reject(command: Command, store:
     image = next(Path("test/a").iterdir())
     told = command("predict", store, image, "--reject").sentence
     assert "pixels cannot reject images of unknown classes; ncm and ranpac can" in told
-
-
-# -------------------------------------------------------------------------------------------- time
-
-
-def test_minutes_become_epochs(
-    command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(update, "measure_speed", lambda *_: 0.01)  # seconds per image
-    assert command("learn", store, "more", "--minutes", "0.1").code == 0
-    # 0.9 of 6 seconds for 6 images and 12 exemplars at a time.
-    assert Learner.load(store).history_[-1]["epochs"] == 30
-
-
-def test_an_interrupted_update_keeps_the_epochs_that_were_measured(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Stop(Exception):
-        pass
-
-    class Stopper:
-        def on_step(self, report: StepReport) -> None:
-            if report.step == 40:
-                raise Stop
-
-    monkeypatch.setattr(update, "measure_speed", lambda *_: 0.01)
-    with pytest.raises(Stop):
-        learn_into_store(store, Path("more"), minutes=0.1, quiet=True, watchers=(Stopper(),))
-    monkeypatch.setattr(update, "measure_speed", lambda *_: 99.0)  # must not be asked again
-    state = learn_into_store(store, Path("more"), minutes=0.1, quiet=True)
-    assert state.history[-1]["epochs"] == 30
-
-
-def test_the_speed_is_that_of_real_steps(store: Path) -> None:
-    state = learn_into_store(store, Path("more"), minutes=1e-9, quiet=True)
-    assert state.history[-1]["epochs"] == 1
 
 
 # -------------------------------------------------------------------------------------------- card

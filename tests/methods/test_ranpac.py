@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from remnant.errors import InputError
-from remnant.methods.feature_bank import FeatureBank, to_codes
+from remnant.methods.feature_bank import FeatureBank, to_codes, to_directions
 from remnant.methods.ridge import PENALTIES, fit_ridge, project
 
 
@@ -103,6 +103,14 @@ def test_a_code_is_the_direction_of_its_features() -> None:
     cosine = torch.nn.functional.cosine_similarity(codes.float(), features)
     assert cosine.min() > 0.999
     assert torch.equal(to_codes(torch.zeros(1, 4)), torch.zeros(1, 4, dtype=torch.int8))
+
+
+def test_images_to_be_recognised_are_as_codes_are_but_for_rounding() -> None:
+    """Temperature and limit are fitted to codes, in which no number is above 127."""
+    features = torch.randn(20, 400, generator=torch.Generator().manual_seed(0))
+    features[:, 0] = 100  # far larger than all others
+    assert to_codes(features)[:, 0].tolist() == [127] * 20
+    assert (to_directions(features) - to_codes(features)).abs().max() <= 0.5
 
 
 def bank_of(*classes: Tensor) -> FeatureBank:

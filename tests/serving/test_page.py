@@ -81,6 +81,18 @@ def test_a_phone_shows_the_accuracy_of_updates_without_scrolling(open_page: Any)
     assert place["x"] + place["width"] <= 390
 
 
+def test_a_phone_is_not_asked_to_drop_anything(server: RealServer, chromium: Any) -> None:
+    context = chromium.new_context(
+        viewport={"width": 390, "height": 900}, has_touch=True, is_mobile=True
+    )
+    page = context.new_page()
+    page.goto(server.url)
+    page.locator("#ask-drop").get_by_text("Choose or take photos").wait_for()
+    shown = [text for text in page.locator(".drop").all_inner_texts() if "Drop" in text]
+    assert shown == []
+    context.close()
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_docs_page_reads_well(open_page: Any, width: int) -> None:
     view = open_page(width, path="docs")
@@ -191,6 +203,10 @@ def test_errors_are_shown_on_the_page(open_page: Any, tmp_path: Path) -> None:
     page.set_input_files("#ask-files", str(tmp_path / "words.png"))
     page.get_by_text("'words.png' must be a whole JPEG").wait_for()
     assert page.locator(".answer").count() == 0
+    (whole,) = write_digits(tmp_path, 3, 1)
+    page.set_input_files("#ask-files", [str(tmp_path / "words.png"), whole])
+    page.get_by_text("'words.png' must be a whole JPEG").wait_for()
+    assert page.locator(".bars").count() == 1  # the other is answered
     page.locator("#teach-button").click()
     assert page.locator("#teach-error").inner_text() == "Enter the name of the class first."
     page.get_by_label("Name of the class").fill("seven")
@@ -200,6 +216,12 @@ def test_errors_are_shown_on_the_page(open_page: Any, tmp_path: Path) -> None:
     page.get_by_role("button", name="Teach with 1 image").click()
     page.locator("#teach-error").get_by_text("does not decode").wait_for()
     assert page.locator("#teach-button").is_enabled()
+    page.set_input_files("#files-1", whole)
+    page.get_by_role("button", name="Teach with 2 images").click()
+    page.get_by_text("seven has been learned.").wait_for()
+    assert page.locator("#teach-notes li").all_inner_texts() == [
+        "1 unreadable image is left out: 'words.png'."
+    ]
 
 
 def test_a_picture_that_is_too_large_is_not_sent(open_page: Any, tmp_path: Path) -> None:

@@ -35,6 +35,40 @@ def test_names_must_be_one_or_as_many_as_images(client: Client) -> None:
     assert "a class must have a name" in sentence(client.teach(["e", " "], pictures("e", "g")), 422)
 
 
+# --------------------------------------------------------------------------------------- bad images
+
+
+def test_a_broken_image_does_not_stop_the_others(client: Client) -> None:
+    images = [*pictures("e", per_class=3), b"no picture", *pictures("g", per_class=3)]
+    job = client.taught([*"eee", "e", *"ggg"], images)
+    assert (job["state"], job["images"]) == ("done", 6)
+    assert job["notes"] == ["1 unreadable image is left out: '3.png'."]
+    assert job["update"]["images"] == 6
+    scored = client(
+        "POST", "/api/score", data={"name": [*"eee", "e", *"ggg"]}, files=as_files(images)
+    ).json()
+    assert scored["images"] == 6
+    assert scored["notes"] == job["notes"]
+
+
+def test_mistakes_have_their_places_in_the_request(client: Client) -> None:
+    images = [b"no picture", *pictures("a", per_class=2)]
+    answer = client("POST", "/api/score", data={"name": "c"}, files=as_files(images)).json()
+    assert sorted(one["index"] for one in answer["mistakes"]) == [1, 2]
+    assert sorted(one["file"] for one in answer["mistakes"]) == ["'1.png'", "'2.png'"]
+
+
+def test_a_class_of_broken_images_alone_is_refused(client: Client) -> None:
+    answer = client.teach([*"eeg"], [*pictures("e", per_class=2), b"no picture"])
+    assert sentence(answer, 422).startswith("'2.png' must be a whole JPEG")
+
+
+def test_copies_in_two_classes_are_told(client: Client) -> None:
+    (picture,) = pictures("e", per_class=1)
+    job = client.taught(["e", "g"], [picture, picture])
+    assert job["notes"] == ["the same picture is in two classes: '0.png' and '1.png'."]
+
+
 # ----------------------------------------------------------------------------------- guard and undo
 
 
@@ -101,8 +135,13 @@ def test_scores_are_the_learner_s(client: Client, store: Path) -> None:
     assert answer["images"] == 7
     assert answer["accuracy"] == pytest.approx(100 * 5 / 7)
     assert answer["classes"] == [
-        {"name": "a", "images": 4, "accuracy": 75.0},
-        {"name": "c", "images": 3, "accuracy": pytest.approx(100 * 2 / 3)},
+        {"name": "a", "images": 4, "accuracy": 75.0, "mistaken_for": "c (1)"},
+        {
+            "name": "c",
+            "images": 3,
+            "accuracy": pytest.approx(100 * 2 / 3),
+            "mistaken_for": "a (1)",
+        },
     ]
     mistakes = {one["index"]: one for one in answer["mistakes"]}
     assert {index: (one["name"], one["predicted"]) for index, one in mistakes.items()} == {

@@ -42,6 +42,7 @@ def test_it_ends_with_a_verdict_a_page_and_the_line_to_type(
         (("--codecs", "webq"), "--codecs"),
         (("--methods", "er", "--codecs", "raw"), "needs two to compare"),
         (("--budget", "many"), "budget"),
+        (("--methods", "er,ranpac"), "ranpac stands on a pretrained encoder and er is trained"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -224,7 +225,7 @@ def _has_run(folder: Path) -> bool:
 
 def _print_result(folder: Path) -> None:
     """The table at the end of a run, printed by the first process alone."""
-    from remnant.runs.run_folder import REPORT
+    from remnant.runs.run_folder import REPORT, RESULT, is_finished
     from remnant.terminal.tables import result_table
     from remnant.training.launchers import is_main_process
 
@@ -233,7 +234,11 @@ def _print_result(folder: Path) -> None:
 
     console.out.print(result_table(folder, console.out.width))
     console.out.print(f"report: {folder / REPORT}", markup=False)
-    console.suggest(f"remnant report {folder} OTHER_RUN")
+    others = [path.parent for path in folder.parent.glob(f"*/{RESULT}") if path.parent != folder]
+    others = [other for other in others if is_finished(other)]
+    newest = max(others, key=lambda other: (other / RESULT).stat().st_mtime, default=None)
+    compared = [folder] if newest is None else [folder, newest]
+    console.suggest("remnant report", *(shlex.quote(str(path)) for path in compared))
 
 
 def _tell_failure(name: str, error: Exception) -> None:

@@ -85,7 +85,7 @@ def learn(
         A folder of the same layout with test images; measures the accuracy after the update.
     budget
         Memory for exemplars: 1MiB/class, 20MiB. The first update fixes it, as it does encoder,
-        method, image size, seed and --set.
+        method, image size, seed and --set; `remnant rebudget` changes it later.
     encoder
         A pretrained network: efficientnet-lite0, a file that ends in .safetensors or .onnx, or
         hf:ORG/NAME. Chosen for images of 64 px or more, if one is installed; none trains from
@@ -99,7 +99,8 @@ def learn(
     epochs
         Passes over the new images and the exemplars.
     minutes
-        Train for about this many minutes instead; the speed is measured first.
+        Train for about this many minutes instead, by the clock; epochs are added or dropped as
+        the speed changes.
     batch_size
         Images per training step.
     seed

@@ -137,6 +137,8 @@ def thin(
 ) -> None:
     """Remove exemplars: of all classes by a smaller budget, or of one class.
 
+    What was learned from them stays, until the store is rebuilt or the class forgotten.
+
     Parameters
     ----------
     store
@@ -148,7 +150,8 @@ def thin(
     keep
         How many of its best exemplars to keep.
     remove
-        The number of one exemplar, from 0, as `remnant inspect --html` shows them.
+        The number of one exemplar, from 1, as `remnant inspect --html` and the page of `remnant
+        serve` show it.
     """
     if budget is not None:
         if (name, keep, remove) != (None, None, None):
@@ -171,6 +174,7 @@ def rebuild(
     method: str | None = None,
     image_size: int | None = None,
     epochs: int | None = None,
+    minutes: float | None = None,
     card: Card = False,
 ) -> None:
     """Retrain a store from its own exemplars, without the original images.
@@ -187,16 +191,24 @@ def rebuild(
         Side in pixels to which images are resized.
     epochs
         Passes over the exemplars, for methods that train.
+    minutes
+        Train for about this many minutes instead, by the clock.
     """
     from remnant.learner.summary import store_facts
     from remnant.learner.upkeep import rebuild_store
     from remnant.terminal.store_tables import newest_update
 
-    given = {"encoder": encoder, "method": method, "image_size": image_size, "epochs": epochs}
+    given = {
+        "encoder": encoder,
+        "method": method,
+        "image_size": image_size,
+        "epochs": epochs,
+        "minutes": minutes,
+    }
     given = {name: value for name, value in given.items() if value is not None}
     if not given:
         raise InputError(
-            "nothing would change. Give --encoder, --method, --image-size or --epochs."
+            "nothing would change. Give --encoder, --method, --image-size, --epochs or --minutes."
         )
     state = rebuild_store(store, **given)
     console.out.print(newest_update(store_facts(state, store)))

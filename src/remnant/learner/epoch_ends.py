@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,9 @@ _SHOWN = 20  # ends of epochs per phase; small data sets have hundreds
 _STOPPABLE = ("train", "tune")  # phases that learn to classify
 _LEAST_SHARE = 0.25  # of the planned epochs
 _PATIENCE_SHARE = 0.3  # Chosen: of the planned epochs, in which nothing gets better
+# Chosen: of the planned epochs, in which the learning rate then ends. At a high rate accuracy goes
+# up and down by ten points from epoch to epoch, so that stopping there would be a game of chance.
+_LAST_SHARE = 0.1
 _LEAST_IMAGES = 20  # fewer are all right by chance
 
 Measure = Callable[[], tuple[float, float]]  # percent that is right, and cross-entropy
@@ -26,25 +30,35 @@ Measure = Callable[[], tuple[float, float]]  # percent that is right, and cross-
 class EpochEnds:
     """Tells a progress of some epochs with their accuracy, and ends training that gains nothing.
 
-    It ends when all images held back are right, or when for a share of the planned epochs neither
-    their accuracy nor their loss has been better than ever before. What that depends on is part of
-    checkpoints, so that an update that was interrupted ends where it would have ended.
+    It ends when all images held back are right. When for a share of the planned epochs neither
+    their accuracy nor their loss has been better than ever before, the schedule is cut short: a few
+    more epochs bring the learning rate to its end. What that depends on is part of checkpoints, so
+    that an update that was interrupted ends where it would have ended.
     """
 
-    def __init__(self, progress: Watcher | None, measure: Measure | None, can_stop: bool) -> None:
-        """`measure` is None where nothing was held back."""
+    def __init__(
+        self,
+        progress: Watcher | None,
+        measure: Measure | None,
+        can_stop: bool,
+        on_change: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`measure` is None where nothing was held back; `on_change` is told other epochs."""
         self._progress = progress
         self._measure = measure
         self._can_stop = can_stop
+        self._on_change = on_change
         self._phase: str | None = None
         self._best = (-1.0, float("inf"))  # accuracy and loss so far, of any epoch each
         self._best_epochs = 0  # done when one of them was reached
+        self._cut_to: int | None = None  # epochs of the phase
         self.stopped_after: int | None = None  # epochs
         self.why = ""
 
     def on_step(self, report: StepReport) -> None:
         if report.phase != self._phase or report.step == 0:
             self._phase, self._best, self._best_epochs = report.phase, (-1.0, float("inf")), 0
+            self._cut_to = None
         every = -(-report.num_epochs // _SHOWN)
         is_last = report.step + 1 == report.num_steps
         is_shown = report.is_epoch_end and ((report.epoch + 1) % every == 0 or is_last)
@@ -55,8 +69,16 @@ class EpochEnds:
         if self._progress is not None:
             told = replace(report, is_epoch_end=is_shown, accuracy=accuracy)
             self._progress.on_step(told)
-        if self._can_stop and accuracy is not None and report.phase in _STOPPABLE:
+        is_free = self._can_stop and self._cut_to is None and report.phase in _STOPPABLE
+        if is_free and accuracy is not None:
             self._stop_if_done(accuracy, report.epoch + 1, report.num_epochs)
+
+    def epochs(self, report: StepReport) -> int:
+        """How many the phase shall have; see `remnant.phases.Pace`."""
+        if self._cut_to is None or self._cut_to == report.num_epochs:
+            return report.num_epochs
+        self._on_change(self._cut_to)
+        return self._cut_to
 
     def _compare(self, accuracy: float, loss: float, epochs: int) -> None:
         best_accuracy, best_loss = self._best
@@ -69,15 +91,14 @@ class EpochEnds:
             return
         if accuracy == 100:
             self.why = f"all held-back images are correct after {epochs} epochs, so training ends"
-        elif epochs - self._best_epochs >= _PATIENCE_SHARE * num_epochs:
+            self.stopped_after = epochs
+            raise PhaseDoneError
+        if epochs - self._best_epochs >= _PATIENCE_SHARE * num_epochs:
+            self._cut_to = min(num_epochs, epochs + math.ceil(_LAST_SHARE * num_epochs))
             self.why = (
                 f"held-back images got no better after epoch {self._best_epochs} of {num_epochs}, "
-                f"so training ends after {epochs}"
+                f"so training ends after {self._cut_to}"
             )
-        else:
-            return
-        self.stopped_after = epochs
-        raise PhaseDoneError
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds of it, as JSON."""
@@ -85,6 +106,7 @@ class EpochEnds:
             "phase": self._phase,
             "best": None if self._best_epochs == 0 else list(self._best),
             "best_epochs": self._best_epochs,
+            "cut_to": self._cut_to,
             "stopped_after": self.stopped_after,
             "why": self.why,
         }
@@ -94,6 +116,7 @@ class EpochEnds:
         self._phase, self._best_epochs = state["phase"], state["best_epochs"]
         if state["best"] is not None:
             self._best = (state["best"][0], state["best"][1])
+        self._cut_to = state["cut_to"]
         self.stopped_after, self.why = state["stopped_after"], state["why"]
 
 
@@ -104,6 +127,7 @@ def watch_epochs(
     progress: Watcher | None,
     *,
     can_stop: bool,
+    on_change: Callable[[int], None] = lambda _: None,
 ) -> EpochEnds:
     """Watches the accuracy on images that are not trained on.
 
@@ -113,6 +137,7 @@ def watch_epochs(
         reader: Reads them.
         progress: Is told.
         can_stop: Whether training may end before all epochs are done.
+        on_change: Is told when there are to be other epochs.
     """
     if not held_out:
         return EpochEnds(progress, None, can_stop=False)
@@ -126,4 +151,5 @@ def watch_epochs(
         loss = functional.cross_entropy(scores, labels)
         return 100 * float(is_right.double().mean()), float(loss)
 
-    return EpochEnds(progress, measure, can_stop=can_stop and len(labels) >= _LEAST_IMAGES)
+    can_stop = can_stop and len(labels) >= _LEAST_IMAGES
+    return EpochEnds(progress, measure, can_stop, on_change)

@@ -66,7 +66,8 @@ class Learner(ClassifierMixin, BaseEstimator):
         seed: Of all random numbers.
         accelerator: auto, cpu, cuda or mps.
         threads: Processor threads; None: all.
-        minutes: Train for about so long instead of `epochs`; the speed is measured first.
+        minutes: Train for about so long by the clock instead of `epochs`, which are then added or
+            dropped as the speed changes.
         guard: Refuse an update, and change nothing, if an old class falls by more points than this.
         strict: Refuse all images if one cannot be read; otherwise such images are left out and
             named on standard error.

@@ -24,10 +24,16 @@ from remnant.learner.held_exemplars import keep_held, split_exemplars, take_out
 from remnant.learner.learner_state import LearnerParameters, LearnerState, restore, today
 from remnant.learner.measuring import Measured, measure_update
 from remnant.learner.score_calibration import calibrate
-from remnant.learner.time_budget import epochs_within, estimate, measure_speed, with_epochs
+from remnant.learner.time_budget import (
+    MinutesPace,
+    epochs_within,
+    estimate,
+    measure_speed,
+    with_epochs,
+)
 from remnant.learner.update_plan import UpdatePlan, plan_update
 from remnant.methods import Method
-from remnant.phases import ReadingWatcher, Watcher
+from remnant.phases import NotedWatcher, ReadingWatcher, Watcher
 from remnant.terminal.progress import watch
 from remnant.terminal.reading_progress import count_images
 from remnant.terminal.visible import visible
@@ -39,7 +45,7 @@ from remnant.training.reader import ViewReader
 from remnant.training.task_loop import TaskLoop, standing_state
 from remnant.training.trainer import Trainer
 
-_ENDS = "epoch_ends"  # in the metadata of a checkpoint
+_ENDS, _SPENT = "epoch_ends", "seconds"  # in the metadata of a checkpoint
 _WORTH_AN_ESTIMATE = 2_000  # images to be shown; fewer take seconds
 
 
@@ -66,7 +72,7 @@ def run_update(
     Raises:
         InputError: The input cannot be used.
     """
-    began = time.perf_counter()
+    began = time.monotonic()
     training = defaults.choose_training(parameters)
     device = acceleration_of(training).accelerator
     plan = plan_update(before, parameters, images, labels, test, device)
@@ -92,16 +98,19 @@ def run_update(
     is_told = not parameters.quiet and plan.planned_images[-1] >= _WORTH_AN_ESTIMATE
     if plan.trains and (parameters.minutes is not None or is_told):
         speed = measure_speed(build(), plan.task, trainer)
-    if parameters.minutes is not None and speed is not None:
-        epochs = epochs_of_unfinished(folder, plan)
-        if epochs is None:
-            epochs = epochs_within(plan, parameters.minutes, speed)
-        plan = replace(plan, config=with_epochs(plan.config, epochs))
-    saved = UpdateFolder(folder, plan)
+    saved = UpdateFolder(folder, plan, parameters)
+    if plan.trains and not saved.take_epochs() and parameters.minutes is not None:
+        assert speed is not None, "it was measured"
+        minutes = parameters.minutes - (time.monotonic() - began) / 60
+        saved.change_epochs(epochs_within(plan, minutes, speed))
+    plan = saved.plan
     if before is not None and saved.is_done(before):
         return before
-    method, config = build(), plan.config
+    method, planned = build(), plan.planned_images
     held_out, trained_on = _to_measure(before, plan, trainer.reader)
+    for watcher in watchers:
+        if isinstance(watcher, NotedWatcher):
+            watcher.on_notes(plan.notes)
     with torch.random.fork_rng(devices=[]), ExitStack() as stack:
         progress = None
         if not plan.trains:
@@ -113,28 +122,40 @@ def run_update(
             for line in (f"{plan.describe()}{about}", *notes):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
             if plan.trains:
-                progress = stack.enter_context(watch(plan.planned_images))
+                progress = stack.enter_context(watch(planned))
             else:
                 bar = stack.enter_context(count_images(len(plan.task.train)))
                 trainer.reader.on_images = Reading(len(plan.task.train), watchers, bar)
+
+        def change(epochs: int) -> None:
+            saved.change_epochs(epochs)
+            planned[:] = saved.plan.planned_images
+
         ends = None
         if plan.trains:
             is_free = parameters.epochs is None and parameters.minutes is None
             is_free = is_free and plan.held_back is not None  # old classes alone show no progress
-            ends = watch_epochs(method, held_out, trainer.reader, progress, can_stop=is_free)
+            ends = watch_epochs(
+                method, held_out, trainer.reader, progress, can_stop=is_free, on_change=change
+            )
             watchers = (*watchers, ends)
-            saved.ends = ends
-        loop = TaskLoop(method, trainer, saved.checkpoints, config.seed, saved.save)
+            saved.ends = trainer.pace = ends
+        if plan.trains and parameters.minutes is not None:
+            epochs = plan.config.method.first.epochs
+            saved.pace = trainer.pace = MinutesPace(epochs, parameters.minutes, began, change)
+        loop = TaskLoop(method, trainer, saved.checkpoints, plan.config.seed, saved.save)
         loop.learn([plan.task], saved.begin(), watchers)
         memory = before.method.memory if before else None
         untrained = keep_held(
             method, memory, plan.held_exemplars, plan.task, plan.held_back, trainer.reader
         )
-    epochs = plan.config.method.first.epochs if plan.trains else 0
+    plan = saved.plan
+    config = plan.config
+    epochs = config.method.first.epochs if plan.trains else 0
     if ends is not None and ends.stopped_after is not None:
         epochs = ends.stopped_after
-        if not parameters.quiet:
-            Console(stderr=True).print(ends.why, highlight=False)
+    if ends is not None and ends.why and not parameters.quiet:
+        Console(stderr=True).print(ends.why, highlight=False)
     measured = measure_update(
         plan.classes,
         before.method if before else None,
@@ -151,7 +172,7 @@ def run_update(
     if held_out:
         scores = torch.cat([trainer.reader.apply(method.predict, part) for part in held_out])
         calibration = calibrate(scores, torch.cat([part.labels for part in held_out]))
-    entry = _history_entry(plan, method, measured, epochs, time.perf_counter() - began)
+    entry = _history_entry(plan, method, measured, epochs, time.monotonic() - began)
     return LearnerState(
         parameters=parameters,
         config=before.config if before else config,
@@ -219,47 +240,68 @@ class Reading:
             watcher.on_images(self._num_read, self._num_images)
 
 
-def epochs_of_unfinished(folder: Path, plan: UpdatePlan) -> int | None:
-    """The epochs that an interrupted update of the same images had, so that it can continue."""
-    try:
-        checkpoints = Checkpoints(folder)
-        point = checkpoints.newest_readable()
-        mark = {} if point is None else checkpoints.load(point)[1]
-    except InputError:
-        return None
-    return mark.get("epochs") if mark.get("data") == plan.data_digest else None
-
-
 class UpdateFolder:
     """The checkpoints of one update, marked with the update that they belong to."""
 
     ends: EpochEnds | None = None  # what it knows is saved and loaded too
+    pace: MinutesPace | None = None  # likewise
 
-    def __init__(self, folder: Path, plan: UpdatePlan) -> None:
+    def __init__(self, folder: Path, plan: UpdatePlan, parameters: LearnerParameters) -> None:
         self.checkpoints = Checkpoints(folder)
-        self.origin = plan.origin()
+        self.plan = plan
         self._start = Point(plan.task.index)
-        self._mark = {
+        names = ("epochs", "minutes", "batch_size", "learning_rate")
+        self._asked = [getattr(parameters, name) for name in names]
+
+    @property
+    def origin(self) -> str:
+        return self.plan.origin()
+
+    @property
+    def _mark(self) -> dict[str, Any]:
+        return {
             "origin": self.origin,
-            "data": plan.data_digest,
-            "epochs": plan.config.method.first.epochs,
+            "data": self.plan.data_digest,
+            "asked": self._asked,
+            "epochs": self.plan.config.method.first.epochs,
         }
 
+    def change_epochs(self, epochs: int) -> None:
+        """Go on with another number of epochs, which later checkpoints belong to."""
+        self.plan = replace(self.plan, config=with_epochs(self.plan.config, epochs))
+
+    def take_epochs(self) -> bool:
+        """Whether this update was interrupted; then it has the epochs that it had, to continue."""
+        point, planned = self._newest(), self.plan
+        mark = {} if point is None else self._split(point)[0]
+        if isinstance(mark.get("epochs"), int):
+            self.change_epochs(mark["epochs"])
+        if mark == self._mark:
+            return True
+        self.plan = planned
+        return False
+
     def is_done(self, before: LearnerState) -> bool:
-        """Whether a process was killed after it had finished this same update."""
+        """Whether a process was killed after it had finished this same update.
+
+        Its epochs may have been others, as they follow the number of exemplars.
+        """
         point = self._newest()
         if point is None or before.origin is None:
             return False
-        return self._split(point)[0] == self._mark | {"origin": before.origin}
+        mark = self._split(point)[0]
+        return mark == self._mark | {"origin": before.origin, "epochs": mark.get("epochs")}
 
     def begin(self) -> Point:
         """Where to continue; checkpoints of other updates are removed."""
         point = self._newest()
         if point is not None:
-            mark, ends = self._split(point)
+            mark, state = self._split(point)
             if mark == self._mark:
-                if self.ends is not None and ends is not None:
-                    self.ends.load_state(ends)
+                if self.ends is not None and _ENDS in state:
+                    self.ends.load_state(state[_ENDS])
+                if self.pace is not None and _SPENT in state:
+                    self.pace.continue_after(state[_SPENT])
                 return point
         for stale in self.checkpoints.points():
             (self.checkpoints.folder / stale.file_name).unlink(missing_ok=True)
@@ -267,13 +309,17 @@ class UpdateFolder:
         return self._start
 
     def save(self, point: Point, arrays: Arrays) -> None:
-        ends = {} if self.ends is None else {_ENDS: self.ends.state()}
-        self.checkpoints.save(point, arrays, self._mark | ends)
+        state: dict[str, Any] = {}
+        if self.ends is not None:
+            state[_ENDS] = self.ends.state()
+        if self.pace is not None:
+            state[_SPENT] = self.pace.spent
+        self.checkpoints.save(point, arrays, self._mark | state)
 
-    def _split(self, point: Point) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """The mark of a point, and what was known of the ends of epochs."""
+    def _split(self, point: Point) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The mark of a point, and the state of what watched it."""
         mark = dict(self.checkpoints.load(point)[1])
-        return mark, mark.pop(_ENDS, None)
+        return mark, {name: mark.pop(name) for name in (_ENDS, _SPENT) if name in mark}
 
     def _newest(self) -> Point | None:
         try:

@@ -56,7 +56,7 @@ def rebudget_store(path: str | Path, budget: str) -> LearnerState:
 def thin_store(
     path: str | Path, name: Label, *, keep: int | None = None, remove: int | None = None
 ) -> LearnerState:
-    """Keep the best exemplars of a class, or remove one by its number, from 0.
+    """Keep the best exemplars of a class, or remove one by its number, from 1, as pages show it.
 
     Raises:
         InputError: There is no such class or exemplar, or not exactly one thing is asked for.
@@ -69,7 +69,10 @@ def thin_store(
         if keep is not None:
             memory.thin_class(label, keep)
         elif remove is not None:
-            memory.remove_exemplar(label, remove)
+            count = memory.counts[label]
+            if not 1 <= remove <= count:
+                raise InputError(f"class {name!r} has exemplars 1 to {count}; got {remove}.")
+            memory.remove_exemplar(label, remove - 1)
         return state
 
     return _changed(path, change)

@@ -52,10 +52,7 @@ def read_usable(given: RawInputs, size: int, *, is_strict: bool) -> UsableImages
             f"{_list([str(path) for path in given.skipped])}."
         )
     if broken:
-        notes.append(
-            f"{_count(len(broken), 'unreadable image')} left out: "
-            f"{_list([name_of(given.items[index], index) for index in broken])}."
-        )
+        notes.append(tell_unreadable([name_of(given.items[index], index) for index in broken]))
         given = _without(given, set(broken))
     return UsableImages(given, images, (*notes, *_about(given, images)))
 
@@ -100,6 +97,11 @@ def _about(given: RawInputs, images: Images) -> list[str]:
             f"{smallest[1]:,}; small classes are learned less well."
         )
     return notes
+
+
+def tell_unreadable(names: Sequence[str]) -> str:
+    """A sentence about images that are left out."""
+    return f"{_count(len(names), 'unreadable image')} left out: {_list(names)}."
 
 
 def name_of(item: RawImage, index: int) -> str:

@@ -14,20 +14,25 @@ from torch import Tensor
 from remnant.archives import Arrays, archive_digest
 from remnant.errors import InputError
 
-LARGEST = 127  # number in a code; a few features of some images are larger
+_LARGEST = 127  # number in a code; a few features of some images are larger
 _STEP = 1 / 16  # of a stored number; the mean square of a row is about 1 before it is rounded
 
 
 def to_directions(features: Tensor) -> Tensor:
-    """Features [N, D] of any length -> float [N, D] of one length, in steps of a code."""
+    """Features [N, D] of any length -> float [N, D] of one length, in steps of a code.
+
+    No number is larger than one of a code, or else what was learned of codes would not hold for
+    images.
+    """
     features = features.float()
     length = features.norm(dim=1, keepdim=True).clamp(min=1e-12)
-    return features / length * (features.shape[1] ** 0.5 / _STEP)
+    directions = features / length * (features.shape[1] ** 0.5 / _STEP)
+    return directions.clamp(-_LARGEST, _LARGEST)
 
 
 def to_codes(features: Tensor) -> Tensor:
     """Features [N, D] of any length -> int8 [N, D]: their direction, rounded."""
-    return to_directions(features).round().clamp(-LARGEST, LARGEST).to(torch.int8)
+    return to_directions(features).round().to(torch.int8)
 
 
 class FeatureBank:

@@ -24,7 +24,7 @@ from remnant.encoders import FrozenEncoder
 from remnant.images import ImageSet, Task
 from remnant.memory import Keeps, select
 from remnant.methods.base import Method, MethodContext
-from remnant.methods.feature_bank import LARGEST, FeatureBank, to_directions
+from remnant.methods.feature_bank import FeatureBank, to_directions
 from remnant.methods.frozen_features import FrozenConfig, TaskCodes, load_encoder
 from remnant.methods.ridge import (
     UNFAMILIAR,
@@ -99,9 +99,7 @@ class NCM(Method[NCMConfig]):
         return self._calibrated(cosines), cosines.amax(dim=1) >= self.least_familiar
 
     def _cosines(self, views: Tensor) -> Tensor:
-        # As large as codes can be, or else what was learned of codes would not hold for images.
-        directions = to_directions(self.features(views)).clamp(-LARGEST, LARGEST)
-        directions = functional.normalize(directions, dim=1)
+        directions = functional.normalize(to_directions(self.features(views)), dim=1)
         means = functional.normalize(self.sums.double(), dim=1).float()
         return directions @ means.T
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -42,6 +42,7 @@ class Job:
     share_done: float = 0.0
     doing: str = "preparing"
     seconds_left: float | None = None
+    notes: list[str] = field(default_factory=list)
 
     @property
     def is_over(self) -> bool:
@@ -69,6 +70,7 @@ class Job:
             share_done=1.0 if state == "done" else self.share_done,
             doing=self.doing if state == "running" else state,
             seconds_left=self.seconds_left if state == "running" else None,
+            notes=self.notes,
             error=_sentence(error) if state in ("failed", "refused") and error else None,
             update=self.future.result() if state == "done" else None,
         )
@@ -97,6 +99,9 @@ class Observer:
         job.doing = f"epoch {report.epoch + 1:,} of {report.num_epochs:,}"
         if report.step + 1 == report.num_steps:
             job.doing = "choosing exemplars"
+
+    def on_notes(self, notes: Sequence[str]) -> None:
+        self._job.notes = [*self._job.notes, *notes]
 
     def on_images(self, num_read: int, num_images: int) -> None:
         """For a method that trains nothing: it has read so many of its images."""
@@ -127,10 +132,12 @@ class Jobs:
         num_images: int,
         num_updates: int,
         teach: Callable[[Observer], dict[str, Any]],
+        notes: Sequence[str] = (),
     ) -> Job:
         """Start a job.
 
         Args:
+            notes: Sentences about images that are not among them.
             num_updates: Number of updates that the store has had so far.
             teach: Does the work and returns the new entry of the history; must pass the observer
                 every training step.
@@ -140,7 +147,7 @@ class Jobs:
         """
         with self._lock:
             self.check_free()
-            job = Job(max(self._jobs, default=0) + 1, classes, num_images)
+            job = Job(max(self._jobs, default=0) + 1, classes, num_images, notes=list(notes))
             job.future = self._pool.submit(teach, Observer(job, num_updates))
             job.future.add_done_callback(_log_internal_error)
             self._jobs[job.id] = job

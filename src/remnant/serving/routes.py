@@ -12,7 +12,7 @@ from remnant.serving.jobs import Job
 from remnant.serving.store_session import StoreSession
 from remnant.serving.store_version import NotFoundError, PictureKind
 from remnant.serving.teaching_plan import plan_teaching
-from remnant.serving.uploads import name_each, receive, receive_all
+from remnant.serving.uploads import receive, receive_all
 
 _PAGE_SIZE = 24  # exemplars per request, unless the client asks for another number
 
@@ -95,20 +95,23 @@ def predict(
     responses=_errors(_400=_UNREADABLE_FORM, _413=_TOO_LARGE, _422=_INVALID),
 )
 def score(session: Session, name: Names, images: Images) -> schemas.Score:
-    """Compare predictions with the true classes of images; nothing is stored."""
+    """Compare predictions with the true classes of images; nothing is stored.
+
+    Images that cannot be read are left out and named, unless nothing of a class is left.
+    """
     version = session.version()
-    names = name_each(name, len(images))
-    scored = version.score(receive_all(images, version.image_size), names)
+    received = receive_all(images, name, version.image_size)
+    scored = version.score(received.images, received.names)
     return schemas.Score(
-        images=len(images),
+        images=len(received.images),
         accuracy=scored.accuracy,
         classes=[
-            schemas.ClassScore(name=str(label), images=count, accuracy=share)
-            for label, count, share, _ in scored.class_rows()
+            schemas.ClassScore(name=str(label), images=count, accuracy=share, mistaken_for=taken)
+            for label, count, share, taken in scored.class_rows()
         ],
         mistakes=[
             schemas.Mistake(
-                index=place,
+                index=received.places[place],
                 file=file,
                 name=str(true),
                 predicted=str(taken),
@@ -116,6 +119,7 @@ def score(session: Session, name: Names, images: Images) -> schemas.Score:
             )
             for place, (file, true, taken, share) in zip(scored.places, scored.files, strict=True)
         ],
+        notes=received.notes,
     )
 
 
@@ -153,12 +157,12 @@ def teach(
     """Start a job that teaches one or several classes from images.
 
     The other classes are replayed from the memory. Until the job is done, predictions come from
-    the store as it was before.
+    the store as it was before. Images that cannot be read are left out and named, unless nothing
+    of a class is left.
     """
     session.jobs.check_free()  # before the images are decoded
-    names = name_each(name, len(images))
-    received = receive_all(images, session.version().image_size)
-    return session.teach(names, received, guard, client).status()
+    received = receive_all(images, name, session.version().image_size)
+    return session.teach(received, guard, client).status()
 
 
 @router.post("/undo", responses=_errors(_409="A job is running, or there is nothing to undo."))

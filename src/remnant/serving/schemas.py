@@ -121,7 +121,7 @@ class JobStatus(Settings):
     id: int = Field(description="Id of the job, for /api/jobs/{id}.")
     name: str = Field(description="The class being taught, or several of them, for display.")
     classes: list[str] = Field(description="Names of all classes being taught.")
-    images: int = Field(description="Number of images in the teach request.")
+    images: int = Field(description="Number of images that are taught.")
     state: Literal["running", "done", "refused", "failed", "cancelled"] = Field(
         description="State of the job; the store changes only if it ends as `done`. `refused`: an "
         "old class would have lost more than `guard` allows."
@@ -133,6 +133,10 @@ class JobStatus(Settings):
     )
     error: str | None = Field(
         description="One sentence that says why the job failed or was refused; null otherwise."
+    )
+    notes: list[str] = Field(
+        description="Sentences about the images: unreadable ones, which are left out, copies, "
+        "classes of very different sizes."
     )
     update: dict[str, Any] | None = Field(
         description="The entry that the job added to the history, with what was measured; null "
@@ -147,6 +151,10 @@ class ClassScore(Settings):
     images: int = Field(description="Number of images of the class in the request.")
     accuracy: float = Field(
         ge=0, le=100, description="Percent of them that were predicted correctly."
+    )
+    mistaken_for: str = Field(
+        description="The class that they were most often mistaken for, with the number of images; "
+        "empty if there were no mistakes."
     )
 
 
@@ -163,12 +171,13 @@ class Mistake(Settings):
 class Score(Settings):
     """Accuracy on images whose classes are known."""
 
-    images: int = Field(description="Number of images.")
+    images: int = Field(description="Number of images that could be read.")
     accuracy: float = Field(
         ge=0, le=100, description="Percent of the images that were predicted correctly."
     )
     classes: list[ClassScore] = Field(description="The classes that have images.")
     mistakes: list[Mistake] = Field(description="All mistakes, most confident first.")
+    notes: list[str] = Field(description="A sentence about unreadable images, if there are any.")
 
 
 class UndoneUpdate(Settings):

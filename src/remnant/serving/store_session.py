@@ -11,14 +11,13 @@ from typing import Any
 from remnant._version import __version__
 from remnant.errors import InputError
 from remnant.learner import forget_in_store, learn_into_store, undo_in_store
-from remnant.learner.inputs import FramedImage
 from remnant.learner.previous_store import previous_of
 from remnant.learner.work_folder import explain_failure
 from remnant.serving.audit import AuditLog
 from remnant.serving.jobs import ConflictError, Job, Jobs, Observer
 from remnant.serving.schemas import ClassInfo, StoreInfo
 from remnant.serving.store_version import StoreVersion, read_version, stamp_of
-from remnant.serving.uploads import LIMITS
+from remnant.serving.uploads import LIMITS, Received
 
 
 class UnreadableError(InputError):
@@ -96,14 +95,11 @@ class StoreSession:
 
     # -------------------------------------------------------------------------------- changing
 
-    def teach(
-        self, names: list[str], images: list[FramedImage], guard: float | None, client: str = ""
-    ) -> Job:
+    def teach(self, received: Received, guard: float | None, client: str = "") -> Job:
         """Start a job; until it is done, predictions come from the store as it was before.
 
         Args:
-            names: The class of each image.
-            images: Of the store's size.
+            received: Images of the store's size, with their classes.
             guard: Refuse if an old class would lose more points of accuracy than this.
             client: Who asks for it, for the audit log.
 
@@ -112,9 +108,8 @@ class StoreSession:
             InputError: The classes of the store are numbers, and a name is not one.
         """
         version = self.version()
-        labels = version.as_labels(names)
-
-        taught = list(dict.fromkeys(names))
+        images, labels = received.images, version.as_labels(received.names)
+        taught = list(dict.fromkeys(received.names))
 
         def learn(observer: Observer) -> dict[str, Any]:
             noting = self._audit.noting(
@@ -136,7 +131,7 @@ class StoreSession:
         with self._write_lock:
             # Not the length of the history: one entry of a run stands for all of its tasks.
             num_updates = len(version.state.task_sizes)
-            return self.jobs.start(taught, len(images), num_updates, learn)
+            return self.jobs.start(taught, len(images), num_updates, learn, received.notes)
 
     def forget(self, name: str, client: str = "") -> str:
         """Remove a class from the store and return a sentence for the user.

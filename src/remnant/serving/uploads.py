@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import unicodedata
+from dataclasses import dataclass
 
 from fastapi import UploadFile
 
@@ -11,6 +12,7 @@ from remnant.data.decode import MAX_PIXELS, decode_stream
 from remnant.data.decoding_memory import DECODING_BYTES
 from remnant.errors import InputError
 from remnant.learner.inputs import FramedImage
+from remnant.learner.usable_images import tell_unreadable
 from remnant.serving.schemas import UploadLimits
 
 # Chosen: photos taken with a phone have 2 to 12 MB, and a class is taught with tens of them.
@@ -27,6 +29,16 @@ _MAX_SHOWN = 60  # characters of a file name in an error message
 
 class TooLargeError(InputError):
     """An upload exceeds a limit."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """The images of a request that can be used."""
+
+    images: list[FramedImage]
+    names: list[str]  # the class of each
+    places: list[int]  # of each in the request
+    notes: list[str]  # a sentence about the others, if there are any
 
 
 def receive(upload: UploadFile, size: int) -> FramedImage:
@@ -48,19 +60,36 @@ def receive(upload: UploadFile, size: int) -> FramedImage:
     return FramedImage(name, pixels)
 
 
-def receive_all(uploads: list[UploadFile], size: int) -> list[FramedImage]:
-    """The images of a request, all decoded.
+def receive_all(uploads: list[UploadFile], names: list[str], size: int) -> Received:
+    """The images of a request, decoded; those that cannot be are left out and named.
 
     Raises:
         TooLargeError: There are too many, or one has too many bytes.
-        InputError: One cannot be used.
+        InputError: There are more or fewer names than images, one cannot be used, or no image of a
+            class can be.
     """
+    names = name_each(names, len(uploads))
     if len(uploads) > LIMITS.images:
         raise TooLargeError(
             f"a request must have at most {LIMITS.images} images; got {len(uploads):,}. Send "
             "several requests."
         )
-    return [receive(upload, size) for upload in uploads]
+    images: dict[int, FramedImage] = {}
+    errors: dict[int, InputError] = {}
+    for place, upload in enumerate(uploads):
+        try:
+            images[place] = receive(upload, size)
+        except TooLargeError:
+            raise
+        except InputError as error:
+            errors[place] = error
+    kept = [names[place] for place in images]
+    for place, error in errors.items():
+        if names[place] not in kept:
+            raise error
+    left_out = [_shown(uploads[place].filename) for place in errors]
+    notes = [tell_unreadable(left_out)] if left_out else []
+    return Received(list(images.values()), kept, list(images), notes)
 
 
 def name_each(names: list[str], num_images: int) -> list[str]:

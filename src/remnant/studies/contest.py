@@ -12,6 +12,7 @@ from remnant.memory import CODECS
 from remnant.memory.codecs.rates import RateConfig
 from remnant.methods import METHODS
 from remnant.recipes import PRESETS
+from remnant.recipes.presets import Setup
 from remnant.studies.evidence import Cell
 from remnant.studies.study import AVG, FORGETTING, LAST, Column, Row, Study
 
@@ -39,7 +40,7 @@ def contest_study(request: ContestRequest) -> Study:
     """The study that a request stands for.
 
     Raises:
-        InputError: A method or a codec is unknown.
+        InputError: A method or a codec is unknown, or only some of the methods are pretrained.
     """
     for name in request.methods:
         if name not in PRESETS or "folder" not in PRESETS[name].protocols:
@@ -49,6 +50,7 @@ def contest_study(request: ContestRequest) -> Study:
             )
     for name in request.codecs:
         CODECS.find(name, "--codecs")
+    _check_one_kind(request.methods)
     rows = [row for name in request.methods for row in _rows(name, request)]
     if len(rows) < 2:
         raise InputError("a contest needs two to compare. Give more --methods or --codecs.")
@@ -71,10 +73,19 @@ def contest_study(request: ContestRequest) -> Study:
     )
 
 
+def _check_one_kind(methods: list[str]) -> None:
+    """Results on a pretrained encoder never share a table with those from scratch."""
+    pretrained = [name for name in methods if hasattr(_setup_of(name).method, "encoder")]
+    others = [name for name in methods if name not in pretrained]
+    if pretrained and others:
+        raise InputError(
+            f"--methods: {pretrained[0]} stands on a pretrained encoder and {others[0]} is trained "
+            "from scratch, so that their results share no table. Hold two contests."
+        )
+
+
 def _rows(method: str, request: ContestRequest) -> list[Row]:
-    setup = PRESETS[method].setup("folder")
-    assert setup is not None, "its preset has the protocol"
-    if not METHODS[setup.method.name].uses_memory:
+    if not METHODS[_setup_of(method).method.name].uses_memory:
         return [Row(method, method, method)]
     return [
         Row(
@@ -85,6 +96,12 @@ def _rows(method: str, request: ContestRequest) -> list[Row]:
         )
         for codec in request.codecs
     ]
+
+
+def _setup_of(method: str) -> Setup:
+    setup = PRESETS[method].setup("folder")
+    assert setup is not None, "its preset has the protocol"
+    return setup
 
 
 def _coded(name: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.methods.base import Method
-from remnant.phases import Batch, Phase, PhaseDoneError, StepReport, Terms, Watcher
+from remnant.phases import Batch, Pace, Phase, PhaseDoneError, StepReport, Terms, Watcher
 from remnant.randomness import derive_seed
 from remnant.training.arithmetic import PhaseArithmetic
 from remnant.training.batches import Feeder, Preprocessing
@@ -65,6 +65,9 @@ class Trainer:
         self._seed = seed
         self.accumulate = accumulate
         self._checkpoint_every_steps = checkpoint_every_steps
+        # May lengthen and shorten phases at the ends of their epochs; only where there is one
+        # process, since others could be told otherwise.
+        self.pace: Pace | None = None
 
     def fit(
         self,
@@ -78,34 +81,47 @@ class Trainer:
     ) -> None:
         """Optimise one phase, from its beginning or from a step saved earlier."""
         self.processes.prepare(method)
-        seed = derive_seed(self._seed, "fit", task.index, phase.name)
-        means = self.processes.acceleration
-        feeder = Feeder(
-            phase,
-            self._look,
-            seed,
-            self.processes.device,
-            has_pinned_memory=means.pinned_memory,
-        )
+        is_fused = self.processes.acceleration.fused_optimizers
         optimizers = [
-            build_optimizer(player.optimizer, player.parameters, is_fused=means.fused_optimizers)
+            build_optimizer(player.optimizer, player.parameters, is_fused=is_fused)
             for player in phase.players
         ]
-        first, last = phase.epochs or (0, phase.schedule.epochs)
-        start, stop = (epoch * feeder.sampler.steps_per_epoch for epoch in (first, last))
+        start = None
         if resume_from is not None:
             start, arrays = resume_from
             load_training_state(method, optimizers, arrays)
-        steps = range(start, stop)
-        # Closing stops the thread that reads ahead, whoever raises.
         with (
             only_moving(method, phase),
             self.processes.compiled(method),
-            closing(self._batches(feeder, steps)) as batches,
             suppress(PhaseDoneError),
         ):
             method.train()
-            work = PhaseArithmetic(method, task, phase)
+            left: Phase | None = phase
+            while left is not None:
+                work = PhaseArithmetic(method, task, left)
+                start, left = self._run(work, optimizers, start, watchers, save)
+        method.eval()
+
+    def _run(
+        self,
+        work: PhaseArithmetic,
+        optimizers: list[torch.optim.Optimizer],
+        start: int | None,
+        watchers: tuple[Watcher, ...],
+        save: SaveStep | None,
+    ) -> tuple[int, Phase | None]:
+        """Train until the phase is over or gets another length; returns where, and what is left."""
+        method, task, phase = work.method, work.task, work.phase
+        seed = derive_seed(self._seed, "fit", task.index, phase.name)
+        has_pinned_memory = self.processes.acceleration.pinned_memory
+        feeder = Feeder(
+            phase, self._look, seed, self.processes.device, has_pinned_memory=has_pinned_memory
+        )
+        first, last = phase.epochs or (0, phase.schedule.epochs)
+        stop = last * feeder.sampler.steps_per_epoch
+        steps = range(first * feeder.sampler.steps_per_epoch if start is None else start, stop)
+        # Closing stops the thread that reads ahead, whoever raises.
+        with closing(self._batches(feeder, steps)) as batches:
             began = time.perf_counter()
             for step, parts in zip(steps, batches, strict=True):
                 torch.manual_seed(derive_seed(seed, "step", step))
@@ -115,11 +131,21 @@ class Trainer:
                 report = _report(task, phase, feeder.sampler, step, found, rate, seconds)
                 for watcher in watchers:
                     watcher.on_step(report)
+                epochs = self._ask_pace(phase, report)  # before saving, which is for that length
                 is_due = (step + 1) % self._checkpoint_every_steps == 0 and step + 1 < stop
                 if save is not None and is_due:
                     save(step + 1, training_state(method, optimizers))
+                if epochs != phase.schedule.epochs:
+                    return step + 1, phase.stretched(epochs)
                 began = time.perf_counter()
-        method.eval()
+        return stop, None
+
+    def _ask_pace(self, phase: Phase, report: StepReport) -> int:
+        """The epochs of the phase from now on; those of parts of a schedule stay."""
+        if self.pace is None or phase.epochs is not None:
+            return phase.schedule.epochs
+        epochs = self.pace.epochs(report)
+        return epochs if report.is_epoch_end else phase.schedule.epochs
 
     def evaluate(self, method: Method, images: ImageSet) -> Tensor:
         """Labels of the five best scores for every image, best first: int64 [N, 5], -1 for none."""

@@ -11,7 +11,9 @@ async function ask(files) {
   await withErrors("ask-error", async () => {
     await loaded;
     checkFiles(files);
-    for (const file of files) await askOne(file);
+    const errors = new Set();  // one image that cannot be read does not stop the others
+    for (const file of files) await askOne(file).catch((error) => errors.add(error.message));
+    if (errors.size) throw new Error([...errors].join(" "));
   });
 }
 

@@ -1,7 +1,7 @@
 // Check: how many images of known classes are right, and which are not.
 
 import { acceptDrops, acceptFolder, checkFiles, leftOut, thumbnail } from "./files.js";
-import { $, call, element, number, percent, plural, table, withErrors } from "./parts.js";
+import { $, call, element, number, percent, plural, showNotes, table, withErrors } from "./parts.js";
 import { afterRefresh, loaded, state } from "./store.js";
 
 const PAGE = 24;  // mistakes shown at once
@@ -11,6 +11,7 @@ let shown = 0;
 async function check(picked, left) {
   $("check-result").hidden = true;
   $("check-status").textContent = "";
+  showNotes("check-notes", []);
   await withErrors("check-error", async () => {
     await loaded;
     if (!picked.length) throw new Error("There are no images in this folder.");
@@ -37,8 +38,9 @@ async function check(picked, left) {
 
 function show(score, picked, left) {
   $("check-status").textContent = `${percent(score.accuracy)} of ${plural(score.images, "image")} correct. ${leftOut(left)}`;
-  const rows = score.classes.map((one) => [one.name, number(one.images), percent(one.accuracy)]);
-  $("check-table").replaceChildren(table(["Class", "Images", "Right"], rows));
+  showNotes("check-notes", score.notes);
+  const rows = score.classes.map((one) => [one.name, number(one.images), percent(one.accuracy), one.mistaken_for]);
+  $("check-table").replaceChildren(table(["Class", "Images", "Correct", "Most often taken for"], rows));
   mistakes = score.mistakes.map((one) => ({ ...one, picture: picked[one.index].file }));
   $("check-mistakes").replaceChildren();
   shown = 0;

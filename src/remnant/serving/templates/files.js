@@ -5,7 +5,9 @@ import { bytes, element, number, plural } from "./parts.js";
 import { state } from "./store.js";
 
 const ENDINGS = [".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"];
-const isImage = (name) => !name.startsWith(".") && ENDINGS.some((ending) => name.toLowerCase().endsWith(ending));
+const MAX_NAMED = 5;  // files that are left out; of more, only the number is told
+const isHidden = (name) => name.startsWith(".");
+const isImage = (name) => !isHidden(name) && ENDINGS.some((ending) => name.toLowerCase().endsWith(ending));
 
 const path = (one) => `${one.folder ?? ""}/${one.file.name}`;
 const inOrder = (one, other) => (path(one) < path(other) ? -1 : 1);
@@ -38,7 +40,7 @@ export function thumbnail(file, alt = file.name) {
 // A label with a file input inside: the input takes clicks and keys, the label what is dropped.
 export function acceptDrops(label, input, take) {
   const takeChosen = () => {
-    take([...input.files].map((file) => ({ file, folder: null })), 0);
+    take([...input.files].map((file) => ({ file, folder: null })), []);
     input.value = "";  // so that the same file can be chosen again
   };
   input.addEventListener("change", takeChosen);
@@ -59,8 +61,9 @@ export function acceptFolder(label, input, take) {
   input.addEventListener("change", () => {
     const all = [...input.files].map((file) => ({ file, folder: file.webkitRelativePath.split("/").at(-2) ?? null }));
     const picked = all.filter((one) => isImage(one.file.name)).sort(inOrder);
+    const left = all.map((one) => one.file.name).filter((name) => !isImage(name) && !isHidden(name));
     input.value = "";
-    take(picked, all.length - picked.length);
+    take(picked, left);
   });
 }
 
@@ -68,17 +71,17 @@ async function readDrop(data) {
   // Entries must be asked for before the first wait: the browser forgets them after the event.
   const entries = [...data.items].map((item) => item.webkitGetAsEntry?.() ?? null);
   if (!entries.some((entry) => entry?.isDirectory)) {
-    return { picked: [...data.files].map((file) => ({ file, folder: null })), left: 0 };
+    return { picked: [...data.files].map((file) => ({ file, folder: null })), left: [] };
   }
   const picked = [];
-  let left = 0;
+  const left = [];
   const walk = async (entry, folder) => {
     if (entry.isDirectory) {
       for (const inner of await entriesOf(entry)) await walk(inner, entry.name);
     } else if (isImage(entry.name)) {
       picked.push({ file: await new Promise((done, fail) => entry.file(done, fail)), folder });
-    } else if (!entry.name.startsWith(".")) {
-      left += 1;
+    } else if (!isHidden(entry.name)) {
+      left.push(entry.name);
     }
   };
   for (const entry of entries) if (entry) await walk(entry, null);
@@ -96,4 +99,9 @@ async function entriesOf(folder) {
   }
 }
 
-export const leftOut = (count) => (count ? `${plural(count, "file")} left out: no images by ${count === 1 ? "its name" : "their names"}.` : "");
+// A sentence about files that are no images by their names.
+export function leftOut(names) {
+  if (!names.length) return "";
+  const more = names.length > MAX_NAMED ? ` and ${number(names.length - MAX_NAMED)} more` : "";
+  return `${plural(names.length, "file")} left out (names must end in ${ENDINGS.join(", ")}): ${names.slice(0, MAX_NAMED).join(", ")}${more}.`;
+}

@@ -26,8 +26,9 @@ export function addGroup(name = "") {
   input.setAttribute("list", "known-classes");
   const files = element("input", { type: "file", id: `files-${made}`, accept: ACCEPT, multiple: true });
   const drop = element("label", { className: "drop" }, files,
-    element("span", { className: "drop-title", textContent: "Drop images of this class here, or choose files" }),
-    element("span", { className: "small", textContent: "Dropped folders become classes of their names." }));
+    element("span", { className: "drop-title with-mouse", textContent: "Drop images of this class here, or choose files" }),
+    element("span", { className: "drop-title with-touch", textContent: "Choose or take photos of this class" }),
+    element("span", { className: "small with-mouse", textContent: "Dropped folders become classes of their names." }));
   const legend = element("legend");
   const chosen = element("ul", { className: "chosen" });
   const camera = element("button", { type: "button", textContent: "Use the camera" });
@@ -38,7 +39,7 @@ export function addGroup(name = "") {
   const group = { input, chosen, legend, remove, box, files: [], numShown: 0, get name() { return input.value.trim(); } };
   acceptDrops(drop, files, (picked, left) => choose(picked, left, group));
   camera.addEventListener("click", () => takePictures(group.name ? `Pictures of ${group.name}` : "Pictures of this class",
-    (file) => choose([{ file, folder: null }], 0, group)));
+    (file) => choose([{ file, folder: null }], [], group)));
   remove.addEventListener("click", () => removeGroup(group));
   groups.push(group);
   $("groups").append(box);

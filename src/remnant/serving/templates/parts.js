@@ -59,6 +59,14 @@ export function duration(seconds) {
   return seconds < 90 ? `${Math.round(seconds)}\u00a0s` : `${Math.round(seconds / 60)}\u00a0min`;
 }
 
+// Sentences about images, in the list `id`.
+export function showNotes(id, notes) {
+  if ($(id).childElementCount !== notes.length) {
+    $(id).replaceChildren(...notes.map((note) => element("li", { textContent: sentence(note) })));
+  }
+  $(id).hidden = !notes.length;
+}
+
 export function table(heads, rows) {
   const cell = (tag, text, index) => element(tag, { textContent: text, className: index ? "number" : "wrap" });
   const head = element("tr", {}, ...heads.map((text, index) => Object.assign(cell("th", text, index), { scope: "col" })));

@@ -2,7 +2,7 @@
 
 import { acceptFolder } from "./files.js";
 import { addGroup, choose, clearGroups, numImages, onChange, teachForm } from "./groups.js";
-import { $, call, duration, percent, plural, sentence, table, withErrors } from "./parts.js";
+import { $, call, duration, percent, plural, sentence, showNotes, table, withErrors } from "./parts.js";
 import { afterRefresh, loaded, refresh, state } from "./store.js";
 
 const POLL = 500;  // milliseconds between two requests for the status of a job
@@ -45,8 +45,7 @@ function estimate(plan, count) {
 
 async function teach(event) {
   event.preventDefault();
-  $("teach-status").textContent = "";
-  $("teach-result").hidden = true;
+  clearResult();
   const button = $("teach-button");
   await withErrors("teach-error", async () => {
     const form = teachForm();
@@ -104,6 +103,7 @@ function showJob(job) {
   $("job-name").textContent = job.name;
   $("job-doing").textContent = `${plural(job.images, "image")}, ${job.doing}${left}`;
   $("job-bar").value = job.share_done;
+  showNotes("teach-notes", job.notes);
 }
 
 async function endJob(job) {
@@ -113,6 +113,7 @@ async function endJob(job) {
   await refresh();  // nothing is reported before the page shows it
   $("job").hidden = true;
   if (hadFocus) $("teach-button").focus();
+  showNotes("teach-notes", job.notes);
   const have = job.classes.length === 1 ? "has" : "have";
   if (job.state === "failed" || job.state === "refused") $("teach-error").textContent = sentence(job.error);
   if (job.state === "cancelled") $("teach-status").textContent = `Cancelled: ${job.name} ${have} not been learned, and the store is unchanged.`;
@@ -157,7 +158,11 @@ function showUndo() {
   $("result-undo").hidden = !isPossible;
 }
 
-export const clearResult = () => { $("teach-result").hidden = true; $("teach-status").textContent = ""; };
+export function clearResult() {
+  $("teach-result").hidden = true;
+  $("teach-status").textContent = "";
+  showNotes("teach-notes", []);
+}
 
 onChange(showPlan);
 afterRefresh(async () => {
