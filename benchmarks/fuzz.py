@@ -65,18 +65,34 @@ def fuzz_here(target: str, libfuzzer: list[str]) -> None:
 
 def fuzz(target: str, seconds: int, seed: int, corpus: Path) -> tuple[int, list[str]]:
     """Inputs tried, and the files of those that broke something."""
+    folder, found = corpus / target, corpus / f"found-{target}"
+    for place in (folder, found):
+        place.mkdir(parents=True, exist_ok=True)
+    _write_seeds(target, folder)
+    num_tried, broken = 0, []
+    end = time.monotonic() + seconds
+    while (left := round(end - time.monotonic())) > 0:  # libFuzzer stops at what it finds
+        num_more, more = _fuzz_until_found(target, left, seed + len(broken), folder, found)
+        num_tried += num_more
+        broken += more
+    return num_tried, broken
+
+
+def _write_seeds(target: str, folder: Path) -> None:
     from tests.attacks import fuzz_targets
     from tests.support.small_learner import add_pixels
 
     add_pixels()
-    folder, found = corpus / target, corpus / f"found-{target}"
-    for place in (folder, found):
-        place.mkdir(parents=True, exist_ok=True)
     kept = (fuzz_targets.CORPUS / target).glob("*")
     for number, content in enumerate(
         [*fuzz_targets.seeds(target), *(path.read_bytes() for path in sorted(kept))]
     ):
         (folder / f"seed-{number}").write_bytes(content)
+
+
+def _fuzz_until_found(
+    target: str, seconds: int, seed: int, folder: Path, found: Path
+) -> tuple[int, list[str]]:
     libfuzzer = [
         f"-max_total_time={seconds}", f"-seed={seed + 1}",
         "-timeout=0",  # its alarm ends Python
@@ -99,6 +115,7 @@ def fuzz(target: str, seconds: int, seed: int, corpus: Path) -> tuple[int, list[
     num_tried = max((int(one or other) for one, other in executed), default=0)
     broken = [str(path) for path in sorted(set(found.iterdir()) - before)]
     if broken or ended.returncode != 0:
+        (found / "log.txt").write_text(ended.stderr)
         print(ended.stderr[-4000:], file=sys.stderr)
         broken = broken or [f"{target}: exit {ended.returncode}"]
     return num_tried, broken
