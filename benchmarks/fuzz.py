@@ -15,9 +15,10 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import random
 import re
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -33,8 +34,8 @@ _MEMORY = 2048  # MB of the process, of which torch takes most
 _MAX_BYTES = 1 << 16
 
 
-def fuzz_here(target: str, libfuzzer: list[str]) -> None:
-    """Fuzz until libFuzzer ends the process."""
+def import_instrumented() -> None:
+    """Import what is fuzzed, so that a fuzzer sees which code an input reaches; once for all."""
     import atheris
 
     sys.modules["numba"] = None  # pyright: ignore  # what it compiles cannot be followed
@@ -42,9 +43,17 @@ def fuzz_here(target: str, libfuzzer: list[str]) -> None:
         from tests.attacks import fuzz_targets
         from tests.support.small_learner import add_pixels
 
+    assert fuzz_targets.NAMES, "there is something to fuzz"
     warnings.simplefilter("ignore")
     logging.disable()
     add_pixels()
+
+
+def fuzz_here(target: str, libfuzzer: list[str]) -> None:
+    """Fuzz until libFuzzer ends the process."""
+    import atheris
+
+    from tests.attacks import fuzz_targets
 
     def mutate(content: bytes, max_bytes: int, seed: int) -> bytes:
         chance = random.Random(seed)
@@ -54,10 +63,13 @@ def fuzz_here(target: str, libfuzzer: list[str]) -> None:
 
     parse = fuzz_targets.target_of(target)
 
-    def parse_in_time(content: bytes) -> None:
+    def is_soon_parsed(content: bytes) -> bool:
         began = time.process_time()
         parse(content)
-        assert time.process_time() - began < _INPUT_SECONDS, "it takes too long"
+        return time.process_time() - began < _INPUT_SECONDS
+
+    def parse_in_time(content: bytes) -> None:  # the first time something may be imported
+        assert is_soon_parsed(content) or is_soon_parsed(content), "it takes too long"
 
     atheris.Setup([sys.argv[0], *libfuzzer], parse_in_time, custom_mutator=mutate)
     atheris.Fuzz()
@@ -65,43 +77,66 @@ def fuzz_here(target: str, libfuzzer: list[str]) -> None:
 
 def fuzz(target: str, seconds: int, seed: int, corpus: Path) -> tuple[int, list[str]]:
     """Inputs tried, and the files of those that broke something."""
-    from tests.attacks import fuzz_targets
-    from tests.support.small_learner import add_pixels
-
-    add_pixels()
     folder, found = corpus / target, corpus / f"found-{target}"
     for place in (folder, found):
         place.mkdir(parents=True, exist_ok=True)
+    _write_seeds(target, folder)
+    num_tried, broken = 0, []
+    end = time.monotonic() + seconds
+    while (left := round(end - time.monotonic())) > 0:  # libFuzzer stops at what it finds
+        num_more, more = _fuzz_until_found(target, left, seed + len(broken), folder, found)
+        num_tried += num_more
+        broken += more
+    return num_tried, broken
+
+
+def _write_seeds(target: str, folder: Path) -> None:
+    from tests.attacks import fuzz_targets
+
     kept = (fuzz_targets.CORPUS / target).glob("*")
     for number, content in enumerate(
         [*fuzz_targets.seeds(target), *(path.read_bytes() for path in sorted(kept))]
     ):
         (folder / f"seed-{number}").write_bytes(content)
+
+
+def _fuzz_until_found(
+    target: str, seconds: int, seed: int, folder: Path, found: Path
+) -> tuple[int, list[str]]:
     libfuzzer = [
         f"-max_total_time={seconds}", f"-seed={seed + 1}",
-        "-timeout=0",  # its alarm ends Python
+        f"-timeout={10 * _PATIENCE}",  # its alarm, which ends Python, never comes
         f"-rss_limit_mb={_MEMORY}", f"-max_len={_MAX_BYTES}", f"-artifact_prefix={found}/",
         "-print_final_stats=1", "-len_control=0", str(folder),
     ]  # fmt: skip
-    before = set(found.iterdir())
-    try:
-        ended = subprocess.run(
-            [sys.executable, __file__, "--here", target, *libfuzzer],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=seconds + _PATIENCE,
-        )
-    except subprocess.TimeoutExpired:
-        return 0, [f"{target}: it hangs"]
-    executed = re.findall(r"number_of_executed_units: (\d+)|^#(\d+)", ended.stderr, re.MULTILINE)
+    before, log = set(found.iterdir()), found.with_suffix(".log")
+    process = os.fork()
+    if process == 0:
+        with log.open("wb") as file:
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)
+        fuzz_here(target, libfuzzer)
+    code = _wait_for(process, seconds + _PATIENCE)
+    text = log.read_text(errors="replace")
+    executed = re.findall(r"number_of_executed_units: (\d+)|^#(\d+)", text, re.MULTILINE)
     num_tried = max((int(one or other) for one, other in executed), default=0)
     broken = [str(path) for path in sorted(set(found.iterdir()) - before)]
-    if broken or ended.returncode != 0:
-        print(ended.stderr[-4000:], file=sys.stderr)
-        broken = broken or [f"{target}: exit {ended.returncode}"]
+    if broken or code != 0:
+        print(text[-4000:], file=sys.stderr)
+        broken = broken or [f"{target}: exit {code}"]
     return num_tried, broken
+
+
+def _wait_for(process: int, seconds: float) -> int:
+    """Its exit code; it is killed when the time is up."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found, status = os.waitpid(process, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.1)
+    os.kill(process, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 def write_page(results: Path) -> None:
@@ -119,11 +154,6 @@ def write_page(results: Path) -> None:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--here"]:
-        fuzz_here(sys.argv[2], sys.argv[3:])
-        return
-    from tests.attacks import fuzz_targets
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
     parser.add_argument("--seed", type=int, default=0)
@@ -135,6 +165,9 @@ def main() -> None:
     if given.write is not None:
         write_page(given.write)
         return
+    import_instrumented()
+    from tests.attacks import fuzz_targets
+
     targets = given.targets.split(",") if given.targets else list(fuzz_targets.NAMES)
     corpus = given.corpus or Path(tempfile.mkdtemp(prefix="remnant-fuzz-"))
     is_sound = True

@@ -23,6 +23,7 @@ import safetensors.numpy
 from remnant.archives import archive_digest, read_archive
 from remnant.data.archive_members import unpack
 from remnant.data.decode import decode_stream
+from remnant.data.decoding_memory import MemoryGate
 from remnant.errors import InputError
 from remnant.learner.receipts import read_receipt
 from remnant.memory import Candidate, Exemplar, Memory, MemoryConfig
@@ -139,7 +140,7 @@ def _codec_target(choice: dict[str, Any]) -> Target:
 
 def fuzz_decode(content: bytes) -> None:
     with suppress(InputError):
-        found = decode_stream(io.BytesIO(content), 16, "the image", most_bytes=1 << 26)
+        found = decode_stream(io.BytesIO(content), 16, "the image", gate=MemoryGate(1 << 26))
         assert (found.shape, found.dtype) == ((16, 16, 3), np.uint8), "it gives another shape"
 
 

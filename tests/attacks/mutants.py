@@ -6,6 +6,7 @@ inspected, saved and taught.
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import shutil
@@ -70,11 +71,11 @@ def mutate_header(metadata: Any, chance: random.Random) -> str:
         case 0 if isinstance(inner, dict):
             del inner[last]
         case 1:
-            inner[last] = [inner[last], inner[last]]
+            inner[last] = [inner[last], copy.deepcopy(inner[last])]
         case 2 if isinstance(inner[last], int | float):
             inner[last] = inner[last] * chance.choice([-1, 1000, 1e300])
         case _:
-            inner[last] = chance.choice(_VALUES)
+            inner[last] = copy.deepcopy(chance.choice(_VALUES))  # it may be changed next time
     return ".".join(map(str, (*parents, last)))
 
 

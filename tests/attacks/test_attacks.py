@@ -81,7 +81,7 @@ def test_many_tries_break_nothing(attack: Attack, count: int, tmp_path: Path) ->
 def test_a_few_hostile_requests_harm_nobody(tmp_path: Path) -> None:
     tally = hostile_requests.attack(tmp_path / "asked", SEED_OFFSET, 40, with_bombs=False)
     assert tally.problems == []
-    assert tally.tried == 48  # with the slow ones
+    assert tally.tried == 40
 
 
 def test_writers_that_leave_out_a_sync_are_noticed(tmp_path: Path) -> None:

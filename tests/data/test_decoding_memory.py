@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import struct
 import threading
+import traceback
 import zlib
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from remnant.data import decoding_memory
 from remnant.data.decode import decode_file, decode_stream
 from remnant.data.decoding_memory import MemoryGate, decoding_bytes
 from remnant.errors import InputError
@@ -63,10 +65,10 @@ def test_bytes_follow_from_mode_and_format(
 
 
 def test_what_takes_too_much_memory_is_refused() -> None:
-    limit = 5 * PIXELS
-    decode_stream(stored("RGB", "PNG"), 8, "opaque.png", most_bytes=limit)
+    gate = MemoryGate(5 * PIXELS)
+    decode_stream(stored("RGB", "PNG"), 8, "opaque.png", gate=gate)
     with pytest.raises(InputError, match=r"clear\.png must take at most .* of memory while"):
-        decode_stream(stored("RGBA", "PNG"), 8, "clear.png", most_bytes=limit)
+        decode_stream(stored("RGBA", "PNG"), 8, "clear.png", gate=gate)
 
 
 def test_a_file_that_takes_too_much_memory_is_refused_before_decoding(tmp_path: Path) -> None:
@@ -77,7 +79,7 @@ def test_a_file_that_takes_too_much_memory_is_refused_before_decoding(tmp_path: 
 
 
 def test_threads_together_hold_no_more_than_the_limit() -> None:
-    gate, lock = MemoryGate(100), threading.Lock()
+    gate, lock = MemoryGate(100, little=0), threading.Lock()
     held, most = 0, 0
 
     def decode(num_bytes: int) -> None:
@@ -99,7 +101,7 @@ def test_threads_together_hold_no_more_than_the_limit() -> None:
 
 
 def test_small_pictures_do_not_wait_for_large_ones() -> None:
-    gate, may_leave = MemoryGate(512), threading.Event()
+    gate, may_leave = MemoryGate(512, little=2), threading.Event()
     is_inside = [threading.Event() for _ in range(2)]
 
     def hold_large(number: int) -> None:
@@ -120,7 +122,7 @@ def test_small_pictures_do_not_wait_for_large_ones() -> None:
 
 
 def test_more_than_the_limit_is_had_alone() -> None:
-    gate, is_inside, may_leave = MemoryGate(100), threading.Event(), threading.Event()
+    gate, is_inside, may_leave = MemoryGate(100, little=0), threading.Event(), threading.Event()
     has_entered = threading.Event()
 
     def hold_small() -> None:
@@ -141,3 +143,19 @@ def test_more_than_the_limit_is_had_alone() -> None:
     assert has_entered.wait(60)
     small.join(60)
     large.join(60)
+
+
+def test_memory_of_a_picture_that_does_not_decode_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given_back = []
+    monkeypatch.setattr(decoding_memory, "_give_back", lambda: given_back.append(True))
+    with pytest.raises(InputError, match="does not decode") as caught:
+        decode_stream(png_that_claims(2000, 2000), 8, "cut.png")
+    assert given_back
+    context = caught.value.__context__
+    assert context is not None
+    frames = [frame for frame, _ in traceback.walk_tb(context.__traceback__)]
+    decoding = [frame for frame in frames if frame.f_code.co_name == "_cut_out"]
+    assert decoding
+    assert all(not frame.f_locals for frame in decoding)  # they would hold the pixels

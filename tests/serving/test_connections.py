@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -123,14 +124,45 @@ def test_slow_heads_give_way_to_an_honest_client(served: Served, limits: Any) ->
     assert all_of(slow[0]) == b""  # the first of them waited longest
 
 
-def test_more_connections_than_allowed_are_told(served: Served, limits: Any) -> None:
+def test_slow_bodies_give_way_to_an_honest_client(served: Served, limits: Any) -> None:
     limits(connections=2, body=PATIENCE)
+    slow = [served.connect(HALF_A_BODY) for _ in range(2)]
+    served.wait_for_bodies(2)
+    assert served.is_answering()
+    assert all_of(slow[0]) == b""
+
+
+def test_a_flood_does_not_end_whoever_has_had_an_answer(served: Served, limits: Any) -> None:
+    limits(connections=5, head=PATIENCE)
+    honest = served.connect(WHOLE_HEAD)
+    assert honest.recv(65536).startswith(b"HTTP/1.1 200 ")
+    flood = [served.connect(HALF_A_HEAD) for _ in range(20)]
+    assert all_of(flood[0]) == b""
+    honest.sendall(WHOLE_HEAD)
+    assert b"HTTP/1.1 200 " in honest.recv(65536)
+
+
+def test_more_connections_than_allowed_are_told(
+    served: Served, session: StoreSession, limits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits(connections=2)
+    may_answer = threading.Event()
+    plain = session.info
+    monkeypatch.setattr(session, "info", lambda: may_answer.wait(PATIENCE) and plain())
     for _ in range(2):
-        served.connect(HALF_A_BODY)
+        served.connect(WHOLE_HEAD)
     served.wait_for_bodies(2)
     answer = all_of(served.connect())
+    may_answer.set()
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"too many connections" in answer
+
+
+def test_nonsense_does_not_fill_the_log(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = []
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "handle", logged.append)
+    assert b" 400 " in all_of(served.connect(b"nonsense\r\n\r\n"))
+    assert not logged
 
 
 def test_several_requests_on_one_connection_are_no_slow_one(served: Served, limits: Any) -> None:

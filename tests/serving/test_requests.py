@@ -256,6 +256,27 @@ def test_a_full_disk_is_reported_and_harms_nothing(
 # -------------------------------------------------------------------------------------- bad uploads
 
 
+@pytest.mark.parametrize(("path", "most"), [("/api/predict", 10), ("/api/teach", 510)])
+def test_forms_of_too_many_parts_are_refused(client: Client, path: str, most: int) -> None:
+    """Nobody else is served while a form is read."""
+    fields = {f"field {number}": (None, "x") for number in range(most + 1)}
+    assert f"number of fields is {most}" in sentence(client("POST", path, files=fields), 400)
+    files = {f"file {number}": ("x.png", b"") for number in range(most + 1)}
+    assert f"number of files is {most}" in sentence(client("POST", path, files=files), 400)
+
+
+def test_a_field_is_no_place_for_megabytes(client: Client) -> None:
+    fields = {"name": (None, "x" * 10_000)}
+    assert "exceeded maximum size" in sentence(client("POST", "/api/teach", files=fields), 400)
+
+
+def test_forms_that_cannot_hold_an_image_are_not_read(client: Client) -> None:
+    answer = client("POST", "/api/teach", data={"name": "daisy"})
+    assert "must be multipart/form-data" in sentence(answer, 415)
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert client("POST", "/api/undo", headers=kind).status_code == 409  # as curl sends no body
+
+
 def bomb(width: int = 40_000, height: int = 40_000) -> bytes:
     """A PNG of a few bytes that claims so many pixels."""
 
@@ -276,7 +297,7 @@ BAD = {
     "truncated": (NOISE[:-900], "does not decode"),
     "bomb": (bomb(), "at most 80,000,000 pixels"),
     "column": (bomb(1, 80_000_000), "sides of at most 65,535 pixels"),
-    "memory": (bomb(8_900, 8_900), "at most 256 MiB of memory while it is decoded; a PNG of"),
+    "memory": (bomb(8_900, 8_900), "at most 96 MiB of memory while it is decoded; a PNG of"),
     "tiff": (b"II*\x00" + bytes(100), "must be a whole JPEG, PNG, WebP, BMP or GIF"),
 }
 
@@ -340,9 +361,10 @@ def test_an_uploaded_image_is_decoded_once(client: Client, monkeypatch: pytest.M
 def test_a_missing_part_of_a_form_is_named(client: Client) -> None:
     assert "image must be given" in sentence(client("POST", "/api/predict"), 422)
     assert "image must be a file" in sentence(
-        client("POST", "/api/predict", data={"image": "x"}), 422
+        client("POST", "/api/predict", files={"image": (None, "x")}), 422
     )
-    assert "images must be given" in sentence(client("POST", "/api/teach", data={"name": "e"}), 422)
+    form = {"name": (None, "e")}
+    assert "images must be given" in sentence(client("POST", "/api/teach", files=form), 422)
     assert "top" in sentence(client("POST", "/api/predict?top=0", **upload(NOISE)), 422)
     assert "does not support this method" in sentence(client("PUT", "/api/store"), 405)
 

@@ -81,8 +81,8 @@ def digit_pictures(digit: int, count: int, first: int = 0) -> list[np.ndarray]:
 class RealServer:
     """`remnant serve` on any free port, with the pixel method among the methods."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.store = folder / "digits.remnant"
+    def __init__(self, folder: Path, *options: str, store: Path | None = None) -> None:
+        self.store = store or folder / "digits.remnant"
         self._options = options
         if not self.store.exists():
             _write_digits(self.store)

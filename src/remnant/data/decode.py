@@ -18,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image
 
-from remnant.data.decoding_memory import DECODING_BYTES, decoding_bytes, memory_for
+from remnant.data.decoding_memory import GATE, MemoryGate, decoding_bytes, memory_for
 from remnant.errors import InputError
 from remnant.images import crop_box
 
@@ -58,20 +58,18 @@ def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> n
         raise InputError(f"{path} must be a file; it is not. Remove it.")
     with _explaining(str(path)), Image.open(path, formats=FORMATS) as picture:
         _check_pixels(picture, str(path))
-        return _frame(picture, size, draw, str(path), DECODING_BYTES)
+        return _frame(picture, size, draw, str(path), GATE)
 
 
-def decode_stream(
-    file: BinaryIO, size: int, name: str, *, most_bytes: int = DECODING_BYTES
-) -> np.ndarray:
+def decode_stream(file: BinaryIO, size: int, name: str, *, gate: MemoryGate = GATE) -> np.ndarray:
     """What `decode_file` makes of a file with this content; errors call it `name`.
 
     Args:
-        most_bytes: Refuse a picture that takes more memory than this while it is decoded.
+        gate: Memory that it shares with others; a picture that takes more than all is refused.
     """
     with _explaining(name), Image.open(file, formats=FORMATS) as picture:
         _check_pixels(picture, name)
-        return _frame(picture, size, None, name, most_bytes)
+        return _frame(picture, size, None, name, gate)
 
 
 def frame_picture(picture: Image.Image, size: int, name: str) -> np.ndarray:
@@ -133,19 +131,19 @@ def _frame(
     size: int,
     draw: Sequence[float] | None,
     name: str = "",
-    most_bytes: int | None = None,
+    gate: MemoryGate | None = None,
 ) -> np.ndarray:
     full_pixels = picture.width * picture.height
     # A JPEG tells how it lies before it is loaded; a PNG may tell it behind its pixels.
     frame = _plan_frame(picture, size, draw) if picture.format == "JPEG" else None
     needed = decoding_bytes(picture, full_pixels)
-    if most_bytes is not None and needed > most_bytes:
+    if gate is not None and needed > gate.limit:
         raise InputError(
-            f"{name} must take at most {most_bytes >> 20} MiB of memory while it is decoded; a "
+            f"{name} must take at most {gate.limit >> 20} MiB of memory while it is decoded; a "
             f"{picture.format} of {full_pixels:,} pixels takes {needed >> 20} MiB. Make it "
             "smaller, or remove it."
         )
-    with memory_for(picture, full_pixels):
+    with memory_for(picture, needed, gate or GATE):
         return _cut_out(picture, frame or _plan_frame(picture, size, draw), size, draw)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,8 +16,8 @@ from PIL import Image
 
 # Chosen: a photo of 12 million pixels takes 48 MB, so that five are decoded at a time.
 DECODING_BYTES = 256 << 20
-_LITTLE = 1 / 256  # of all memory: not worth a wait behind large pictures
-_MUCH = 64 << 20  # bytes; given back to the system after use, since others will not need as much
+_LITTLE = 1 << 20  # bytes: not worth a wait behind large pictures
+_MUCH = 4 << 20  # bytes; given back to the system after use, since others will not need as much
 # Pillow holds three channels in four bytes, and two as well; 16 bits become 8 on their way to RGB.
 _NARROW_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 3, "I;16B": 3, "I;16L": 3, "I;16N": 3}
 _WIDE = 4  # bytes of a pixel in all other modes
@@ -45,10 +46,15 @@ class MemoryGate:
 
     Small pictures are let in at once and do not count, so that no flood of large ones delays them;
     how many there can be is limited by the number of threads.
+
+    Args:
+        limit: Bytes.
+        little: Bytes that are small.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, little: int = _LITTLE) -> None:
         self.limit = limit
+        self._little = little
         self._held = 0
         self._turn = threading.Lock()
         self._changed = threading.Condition()
@@ -56,7 +62,7 @@ class MemoryGate:
     @contextmanager
     def hold(self, num_bytes: int) -> Iterator[None]:
         """Wait for so much memory; more than the limit is had alone."""
-        if num_bytes <= _LITTLE * self.limit:
+        if num_bytes <= self._little:
             yield
             return
         with self._turn, self._changed:
@@ -74,14 +80,18 @@ GATE = MemoryGate(DECODING_BYTES)
 
 
 @contextmanager
-def memory_for(picture: Image.Image, full_pixels: int) -> Iterator[None]:
+def memory_for(picture: Image.Image, num_bytes: int, gate: MemoryGate) -> Iterator[None]:
     """Wait until there is memory to decode a picture; inside, load it and let go of it."""
-    num_bytes = decoding_bytes(picture, full_pixels)
-    with GATE.hold(num_bytes):
-        yield
-        if num_bytes > _MUCH:
-            picture.close()  # its pixels too
-            _give_back()
+    with gate.hold(num_bytes):
+        try:
+            yield
+        except Exception as error:
+            traceback.clear_frames(error.__traceback__)  # which hold pixels
+            raise
+        finally:
+            if num_bytes > _MUCH:
+                picture.close()  # its pixels too
+                _give_back()
 
 
 def _give_back() -> None:

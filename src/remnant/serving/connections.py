@@ -1,8 +1,9 @@
 """Connections with deadlines: nobody keeps the server from others by sending or reading slowly.
 
 A request has three stages: its head arrives, its body arrives, its answer is made and read. Each
-has a deadline. When all connections are taken, the one that has waited longest for its head gives
-way to a new one: honest clients send a head at once.
+has a deadline. When all connections are taken, the one that has kept the server waiting longest for
+a head or a body gives way to a new one: honest clients send both at once. Those that have had an
+answer come last, so that a flood of new ones does not end them.
 """
 
 from __future__ import annotations
@@ -41,12 +42,20 @@ class LimitedConnection(H11Protocol):
         self._since = self._resumed = self.loop.time()
         self._stage_seen: tuple[Stage, int] = ("head", id(None))
         self._num_received = 0
+        self._has_had_answer = False
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def waited(self) -> float | None:
-        """Seconds for which this connection has been without a whole head; None: it has one."""
-        return self.loop.time() - self._since if self._stage() == "head" else None
+        """Seconds for which the server has waited for a head or a body; None: it has both.
+
+        The time in which an honest client would have sent what has arrived of a body is no waiting.
+        """
+        stage = self._stage()
+        if stage == "answer":
+            return None
+        sent = self._num_received / self.deadlines.body_rate if stage == "body" else 0.0
+        return self.loop.time() - self._since - sent
 
     # ----------------------------------------------------------- asyncio's protocol interface
 
@@ -70,6 +79,11 @@ class LimitedConnection(H11Protocol):
             return
         self._num_received += len(data)
         super().data_received(data)
+        self._note_stage()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._has_had_answer = True
         self._note_stage()
 
     def send_400_response(self, msg: str) -> None:
@@ -124,15 +138,15 @@ class LimitedConnection(H11Protocol):
         self.transport.close()
 
     def _make_room(self) -> bool:
-        """End the connection that has waited longest for its head; whether there is one."""
+        """End the connection that the server has waited for longest; whether there is one."""
         waiting = [
-            (one.waited, id(one), one)
+            (not one._has_had_answer, one.waited, id(one), one)
             for one in self.connections
             if isinstance(one, LimitedConnection) and one.waited is not None
         ]
         if not waiting:
             return False
-        longest = max(waiting)[2]
+        longest = max(waiting)[-1]
         self.connections.discard(longest)  # at once: others may come before it is lost
         longest.transport.abort()
         return True

@@ -36,6 +36,10 @@ _NO_TOKEN = (
     "this server requires a token. Open the address that it printed, or send the header "
     "Authorization: Bearer TOKEN."
 )
+_NO_FORM = (
+    "the body of a request must be multipart/form-data; got application/x-www-form-urlencoded. See "
+    "/docs."
+)
 HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -124,6 +128,8 @@ class Guard:
             return error_response(403, _CROSS_SITE)
         if _content_length(headers) > self._rules.request_bytes:
             return error_response(413, _too_large(self._rules.request_bytes))
+        if _is_urlencoded(headers):
+            return error_response(415, _NO_FORM)
         if self._rules.token is None:
             return None
         return self._sign_in(scope) or (
@@ -192,6 +198,12 @@ def _is_port(text: str) -> bool:
 def _content_length(headers: Mapping[str, str]) -> int:
     text = headers.get("content-length", "0")
     return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _is_urlencoded(headers: Mapping[str, str]) -> bool:
+    """Whether there is a form that cannot hold an image, and takes long to read."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/x-www-form-urlencoded" and headers.get("content-length") != "0"
 
 
 def _limited(receive: Receive, limit: int) -> Receive:

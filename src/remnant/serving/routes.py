@@ -8,6 +8,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, File, Form, Path, Query, Request, Response, UploadFile
 
 from remnant.serving import schemas
+from remnant.serving.forms import FormRoute
 from remnant.serving.jobs import Job
 from remnant.serving.store_session import StoreSession
 from remnant.serving.store_version import NotFoundError, PictureKind
@@ -59,7 +60,7 @@ _INVALID = "A parameter, form field or image is missing or invalid."
 _TOO_LARGE = "There are too many images, or they are too large."
 _UNREADABLE_FORM = "The body is not a readable multipart form."
 
-router = APIRouter(prefix="/api")
+router = APIRouter(prefix="/api", route_class=FormRoute)
 
 
 @router.get("/store", responses=_errors())
@@ -76,6 +77,7 @@ def get_classes(session: Session) -> list[schemas.ClassInfo]:
 
 @router.post(
     "/predict",
+    response_model=schemas.Prediction,
     responses=_errors(_400=_UNREADABLE_FORM, _413="The image file is too large.", _422=_INVALID),
 )
 def predict(
@@ -84,10 +86,12 @@ def predict(
     top: Annotated[
         int, Query(ge=1, le=1000, description="Number of most probable classes to return.")
     ] = 5,
-) -> schemas.Prediction:
+) -> Response:
     """Predict the class of an image."""
     version = session.version()
-    return version.predict(receive(image, version.image_size), top)
+    prediction = version.predict(receive(image, version.image_size), top)
+    # As text, since FastAPI would wait for another thread to turn an object into it.
+    return Response(prediction.model_dump_json(), media_type="application/json")
 
 
 @router.post(

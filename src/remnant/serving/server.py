@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import secrets
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from remnant.serving.uploads import LIMITS
 
 _MIN_TOKEN = 16  # characters
 _FORM_BYTES = 1 << 20  # overhead of a multipart form, at most
+_TURN_SECONDS = (
+    0.0005  # a prediction gives way to other threads, and waits for its turn, many times
+)
 _SHUTDOWN_SECONDS = 5  # that open connections get to finish
 
 
@@ -77,6 +81,8 @@ def serve(
     # Unreadable forms are reported to the client; they need no line in the log.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
     session = StoreSession(path, audit)
+    turn_seconds = sys.getswitchinterval()
+    sys.setswitchinterval(_TURN_SECONDS)
     try:
         with _listen(host, port) as listener:
             address = _describe(listener, host, token, proxied_as)
@@ -85,6 +91,7 @@ def serve(
             with suppress(KeyboardInterrupt):  # raised by uvicorn after a clean shutdown
                 server.run(sockets=[listener])
     finally:
+        sys.setswitchinterval(turn_seconds)
         session.close()
 
 
@@ -100,7 +107,7 @@ def _configure(session: StoreSession, address: Address) -> uvicorn.Config:
     return uvicorn.Config(
         build_app(session, rules),
         http=LimitedConnection,
-        log_level="warning",
+        log_level="error",  # a warning for every nonsense would let anybody fill the log
         access_log=False,  # URLs may contain the token
         server_header=False,
         # The proxy's word on who asks is taken from this machine alone.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
+import os
 import unicodedata
 from dataclasses import dataclass
 
 from fastapi import UploadFile
 
 from remnant.data.decode import MAX_PIXELS, decode_stream
-from remnant.data.decoding_memory import DECODING_BYTES
+from remnant.data.decoding_memory import MemoryGate
 from remnant.errors import InputError
 from remnant.learner.inputs import FramedImage
 from remnant.learner.usable_images import tell_unreadable
@@ -21,9 +21,11 @@ LIMITS = UploadLimits(
     images=500,  # below the 1,000 parts of a form that are read
     request_bytes=256 << 20,
     pixels=MAX_PIXELS,
-    decoding_bytes=DECODING_BYTES,
+    decoding_bytes=96 << 20,  # a PNG of 25 million pixels; less than files of the user may take
     name_characters=100,
 )
+_PICTURES = MemoryGate(LIMITS.decoding_bytes)
+_FILES = MemoryGate(2 * LIMITS.image_bytes)  # of some formats the whole file is held, too
 _MAX_SHOWN = 60  # characters of a file name in an error message
 
 
@@ -49,14 +51,16 @@ def receive(upload: UploadFile, size: int) -> FramedImage:
         InputError: It is not a whole image, or takes too much memory to decode.
     """
     name = _shown(upload.filename)
-    content = upload.file.read(LIMITS.image_bytes + 1)
-    if len(content) > LIMITS.image_bytes:
+    num_bytes = upload.file.seek(0, os.SEEK_END)
+    if num_bytes > LIMITS.image_bytes:
         raise TooLargeError(
             f"{name} must have at most {LIMITS.image_bytes >> 20} MiB; it has more. Send a smaller "
             "file."
         )
+    upload.file.seek(0)
+    with _FILES.hold(num_bytes):
+        pixels = decode_stream(upload.file, size, name, gate=_PICTURES)
     upload.file.close()  # its copy on disk is not needed any more
-    pixels = decode_stream(io.BytesIO(content), size, name)
     return FramedImage(name, pixels)
 
 
