@@ -84,6 +84,8 @@ def run_update(
 
     def build() -> Method[Any]:
         method = restore(plan.config, sizes, learned, "the learner", coming=coming)
+        if method.memory is not None:
+            method.memory.folder = folder
         take_out(method, plan.held_exemplars)
         trainer.processes.prepare(method)
         return method

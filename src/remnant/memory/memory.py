@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
+from remnant import long_rows
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
 from remnant.images import ImageSet, Shape
+from remnant.long_rows import ScratchFile
 from remnant.memory.auto_quality import settle_quality
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.class_sizes import ClassSizes
@@ -23,6 +25,7 @@ from remnant.memory.codecs import build_codec
 from remnant.memory.codecs.codec import Candidate, CodecConfig, Exemplar
 from remnant.memory.memory_file import (
     KIND,
+    PAYLOAD,
     VERSION,
     ArchiveHeader,
     StoredClass,
@@ -67,6 +70,8 @@ class Memory:
         self._classes: dict[int, StoredClass] = {}
         self._sizes = ClassSizes()  # of these classes, by what counts against the budget
         self._digest: str | None = None  # None: not computed since the last change
+        self.folder: Path | None = None  # for a scratch file of payloads; None: any
+        self._scratch: ScratchFile | None = None
         self._packing.require_room(self.codec, num_classes)
 
     # ------------------------------------------------------------------------------------- sizes
@@ -401,7 +406,7 @@ class Memory:
         Raises what `from_arrays` raises.
         """
         read = Memory.from_arrays(arrays, metadata, source, self.image_shape)
-        vars(self).update(vars(read))
+        vars(self).update(vars(read) | {"folder": self.folder})
 
     def require_classes(self, names: Sequence[str], source: str) -> None:
         """Compare what is stored with all classes seen, in label order.
@@ -438,7 +443,7 @@ class Memory:
         Raises:
             InputError: The file is missing, damaged, or of another kind or version.
         """
-        arrays, metadata = read_archive(path, KIND, VERSION)
+        arrays, metadata = read_archive(path, KIND, VERSION, PAYLOAD)
         return cls.from_arrays(arrays, metadata, str(path))
 
     # ----------------------------------------------------------------------------------- private
@@ -470,6 +475,9 @@ class Memory:
         """The one way in which classes change."""
         for label, stored in changes.items():
             self._sizes.put(label, self._packing.counted(self.codec, stored.exemplars))
+        if self.nbytes > long_rows.HELD_BYTES:
+            self._scratch = self._scratch or ScratchFile(self.folder)
+            changes = {label: one.filed(self._scratch) for label, one in changes.items()}
         self._classes |= changes
         self.num_seen_classes, self._digest = num_seen, None
         assert len(self._classes) <= num_seen, "more classes stored than seen"
