@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from remnant import long_rows
 from remnant.long_rows import Filed
@@ -55,8 +56,8 @@ def test_files_and_images_are_those_of_a_memory_that_is_held(
         replay, expected = memory.images(), held.images()
         assert replay is not None
         assert expected is not None
-        rows = np.arange(len(expected))
-        assert np.array_equal(replay.images.read(rows), expected.images.read(rows))
+        rows = torch.arange(len(expected))
+        assert torch.equal(replay.images.read(rows), expected.images.read(rows))
         assert memory.exemplars(1) == held.exemplars(1)
 
 
@@ -88,6 +89,21 @@ def test_a_copy_is_a_memory_of_its_own(
     other = copy.deepcopy(memory)
     other.thin_class(1, 1)
     assert memory.digest() == worked(config).digest() != other.digest()
+
+
+@pytest.mark.parametrize("held_bytes", [0, 1 << 20])
+def test_memories_that_share_their_classes_change_alone(
+    config: MemoryConfig, held_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_rows, "HELD_BYTES", held_bytes)
+    memory, other = worked(config), Memory(config, SHAPE, seed=1)
+    other.share(memory)
+    assert (other.digest(), other.nbytes) == (memory.digest(), memory.nbytes)
+    assert [*map(id, contents(other))] == [*map(id, contents(memory))]
+    other.add_class(3, "another", [Candidate(np.zeros(SHAPE, np.uint8))])
+    other.thin_class(1, 1)
+    assert memory.digest() == worked(config).digest() != other.digest()
+    assert memory.nbytes == worked(config).nbytes
 
 
 def test_what_fits_is_held_and_what_comes_then_is_filed(monkeypatch: pytest.MonkeyPatch) -> None:

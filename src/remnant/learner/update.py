@@ -36,7 +36,7 @@ from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, acceleration_of
 from remnant.training.reader import ViewReader
-from remnant.training.task_loop import TaskLoop, standing_state
+from remnant.training.task_loop import TaskLoop
 from remnant.training.trainer import Trainer
 
 _ENDS = "epoch_ends"  # in the metadata of a checkpoint
@@ -71,7 +71,7 @@ def run_update(
     device = acceleration_of(training).accelerator
     plan = plan_update(before, parameters, images, labels, test, device)
     sizes = before.task_sizes if before else ()
-    learned = standing_state(before.method) if before else ({}, None)
+    learned = before.method if before else None
     coming = (plan.task.num_new_classes,)
     look = Preprocessing(plan.config.augment, plan.config.mean, plan.config.std)
     trainer = Trainer(

@@ -396,8 +396,7 @@ class Memory:
             raise InputError(
                 f"{source} does not hold a usable memory: {overflow}. Restore it from a copy."
             )
-        side_bytes = max((stored.side_bytes for stored in classes.values()), default=0)
-        memory._packing = replace(memory._packing, side_bytes=side_bytes)
+        memory._expect_sides()
         return memory
 
     def load_arrays(self, arrays: Arrays, metadata: Any, source: str) -> None:
@@ -407,6 +406,12 @@ class Memory:
         """
         read = Memory.from_arrays(arrays, metadata, source, self.image_shape)
         vars(self).update(vars(read) | {"folder": self.folder})
+
+    def share(self, other: Memory) -> None:
+        """Become the memory that `other` is now, of the same classes, which are never altered."""
+        own = {"folder": self.folder, "_classes": {**other._classes}, "_sizes": other._sizes.copy()}
+        vars(self).update(vars(other) | own)
+        self._expect_sides()
 
     def require_classes(self, names: Sequence[str], source: str) -> None:
         """Compare what is stored with all classes seen, in label order.
@@ -456,6 +461,10 @@ class Memory:
             num_seen_classes=self.num_seen_classes,
             names=tuple(self.class_names),
         )
+
+    def _expect_sides(self) -> None:
+        side_bytes = max((stored.side_bytes for stored in self._classes.values()), default=0)
+        self._packing = replace(self._packing, side_bytes=side_bytes)
 
     def _stored(self, label: int) -> StoredClass:
         if label not in self._classes:

@@ -6,6 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -148,7 +149,7 @@ class Codec(ABC):
         height, width, channels = self.image_shape
         return height * width * channels
 
-    @property
+    @cached_property
     def length_bytes(self) -> int:
         """What it costs to say how long one payload is."""
         if self.payload_bytes is not None:
