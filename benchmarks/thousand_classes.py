@@ -108,7 +108,7 @@ def run(root: Path, method: str, folder: Path, settings: dict[str, object]) -> l
         raise SystemExit(f"{method} ended with exit code {process.returncode}; see {log.name}")
     # Kilobytes on Linux, bytes on macOS.
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return [*(peaks[task] for task in sorted(peaks)), peak]
+    return [*(peaks[task] for task in sorted(peaks) if peaks[task]), peak]
 
 
 def tasks_done(folder: Path) -> int:
