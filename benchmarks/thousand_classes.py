@@ -34,6 +34,7 @@ HEADER = (
     "| recipe | tasks | minutes | largest resident, MB | until the end of each task | page, MB |"
 )
 HEADER += "\n|---|---:|---:|---:|---|---:|"
+TUNED = ("simple-expandable", "expandable", "expandable-pruned", "dytox")
 SMALL = {"width": 32, "mlp_width": 64, "head_width": 16}
 
 
@@ -58,25 +59,26 @@ def write_pictures(root: Path, num_classes: int, images: int, side: int) -> None
 
 
 def settings_of(method: str, side: int, exemplars: int, classes: int) -> dict[str, object]:
-    """What makes a recipe small; its stream and its way of learning stay as they are.
-
-    But for the balanced tuning of DyTox: 20 epochs over the memory, which take most of its time.
-    """
+    """What makes a recipe small; its stream and its way of learning stay as they are."""
     settings: dict[str, object] = {
         "data.image_size": side,
         "memory.budget": f"{exemplars * classes}images",
         "method.first.epochs": 1,
         "method.first.batch_size": 64,
         "method.first.steps_from": "new",
+        "method.later": "null",
         "training.threads": 1,
         "training.checkpoint_every_steps": 50,
     }
     if method in ("finetune-10", "joint"):
         del settings["memory.budget"]
+    if method in TUNED:
+        settings["method.balanced_tuning.epochs"] = 1
+    if method == "simple-expandable":
+        settings["method.compression.epochs"] = 1
     patch = side // 8
     if method == "dytox":
         network = {**SMALL, "depth": 1, "patch_size": patch}
-        settings["method.balanced_tuning"] = "null"
         return settings | {f"method.network.{key}": value for key, value in network.items()}
     if method == "bimae":
         network = {**SMALL, "fusion_mlp_width": 64, "patch_size": patch}
@@ -106,7 +108,7 @@ def run(root: Path, method: str, folder: Path, settings: dict[str, object]) -> l
         raise SystemExit(f"{method} ended with exit code {process.returncode}; see {log.name}")
     # Kilobytes on Linux, bytes on macOS.
     peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return [*(peaks[task] for task in sorted(peaks)), peak]
+    return [*(peaks[task] for task in sorted(peaks) if peaks[task]), peak]
 
 
 def tasks_done(folder: Path) -> int:

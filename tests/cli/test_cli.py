@@ -14,6 +14,7 @@ import pytest
 
 import remnant
 from remnant.archives import read_archive, write_archive
+from remnant.training import devices, launchers
 from tests.support.command_line import SETTINGS, Command, largest_file, stopped_run, write_pictures
 
 CIFAR_TRAIN_BYTES = 50_000 * 3_074
@@ -144,6 +145,28 @@ def test_a_run_logs_a_line_per_epoch_and_ends_in_a_table(command: Command, tmp_p
     folder.rename("runs/another one")
     last = command("run", "digits-er", *SETTINGS, "--out", "runs/second").err.splitlines()[-1]
     assert last == "next: remnant report runs/second 'runs/another one'"  # to be pasted
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "32-true"])
+def test_the_precision_that_was_measured_is_told_and_kept(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    monkeypatch.setattr(devices, "fastest_precision", lambda: (precision, 1.5))
+    folder = tmp_path / "run"
+    outcome = command("run", "digits-er", "--precision", "fastest", "--out", folder, *SETTINGS)
+    assert f"precision {precision}: in bf16 a training step is 1.5 times as fast" in outcome.err
+    kept = json.loads((folder / "config.json").read_text())
+    assert kept["training"]["precision"] == precision
+    used = json.loads((folder / "environment.json").read_text())
+    assert used["acceleration"]["precision"] == precision
+
+
+def test_every_process_of_a_launcher_is_told_a_precision(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launchers, "find_launch", lambda: object())
+    line = "run digits-er --precision fastest"
+    assert "Measure it once without a launcher" in command(*line.split()).sentence
 
 
 def test_a_finished_config_can_be_run_again(command: Command, stopped: Path) -> None:

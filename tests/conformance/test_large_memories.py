@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from remnant import long_rows
 from remnant.memory import replay
-from remnant.training import scratch
 from tests.support.tiny_methods import TRIALS
 
 
@@ -15,7 +15,7 @@ def test_what_is_read_as_it_is_needed_gives_the_same_run(
 ) -> None:
     held, metadata = TRIALS[name]().whole.state()
     monkeypatch.setattr(replay, "MAX_DECODED_BYTES", 0)
-    monkeypatch.setattr(scratch, "HELD_BYTES", 0)
+    monkeypatch.setattr(long_rows, "HELD_BYTES", 0)
     read, same_metadata = TRIALS[name]().whole.state()
     assert held.keys() == read.keys()
     assert [key for key in held if held[key].tobytes() != read[key].tobytes()] == []

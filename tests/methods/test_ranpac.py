@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from scipy.special import logsumexp
 from torch import Tensor
 
 from remnant.errors import InputError
 from remnant.methods.feature_bank import FeatureBank, to_codes, to_directions
-from remnant.methods.ridge import PENALTIES, fit_ridge, project
+from remnant.methods.ridge import PENALTIES, choose_temperature, fit_ridge, project
 
 
 def make_codes(counts: tuple[int, ...], width: int = 12, spread: int = 25) -> list[np.ndarray]:
@@ -93,6 +94,24 @@ def test_confidence_is_about_as_large_as_accuracy() -> None:
 
 
 # -------------------------------------------------------------------------------------- the bank
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0, 3000.0])
+def test_the_temperature_is_the_likeliest_of_all(seed: int, scale: float) -> None:
+    chance = np.random.default_rng(seed)
+    labels = chance.integers(0, 7, 40)
+    scores = scale * (chance.normal(size=(40, 7)) + np.eye(7)[labels])
+    doubt = 1 / 41
+    targets = (1 - doubt) * np.eye(7)[labels] + doubt / 7
+
+    def loss(temperature: float) -> float:
+        logits = scores / temperature
+        return -float((targets * (logits - logsumexp(logits, axis=1, keepdims=True))).sum())
+
+    assert choose_temperature(scores, labels) == min(
+        (10.0 ** (power / 8) for power in range(-24, 9)), key=loss
+    )
 
 
 def test_a_code_is_the_direction_of_its_features() -> None:

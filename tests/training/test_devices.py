@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import platform
 import subprocess
@@ -28,7 +29,13 @@ from remnant.runs.environment import write_environment
 from remnant.runs.experiment import resume, run
 from remnant.training import devices as module
 from remnant.training.batches import Preprocessing
-from remnant.training.devices import Hardware, choose_acceleration, compiled_blocks, find_hardware
+from remnant.training.devices import (
+    Hardware,
+    choose_acceleration,
+    compiled_blocks,
+    fastest_precision,
+    find_hardware,
+)
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
@@ -79,6 +86,18 @@ def test_explicit_settings_are_followed(
 @pytest.mark.parametrize(("hardware", "is_there"), [(AMPERE, True), (TURING, False), (CPU, False)])
 def test_tf32_needs_the_setting_and_the_hardware(hardware: Hardware, is_there: bool) -> None:
     assert choose_acceleration(hardware, "auto", "auto", tf32=True).tf32 == is_there
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [((3, 1), "bf16-mixed"), ((1, 1), "32-true"), ((1, 17), "32-true")]
+)
+def test_the_faster_precision_is_the_one_that_takes_less_time(
+    seconds: tuple[int, int], expected: str
+) -> None:
+    """Each step asks the clock before and after, float32 and bf16 in turn."""
+    ticks = itertools.accumulate(itertools.cycle((0, seconds[0], 0, seconds[1])))
+    precision, gain = fastest_precision(lambda: float(next(ticks)))
+    assert (precision, gain) == (expected, seconds[0] / seconds[1])
 
 
 def test_float32_is_full_precision_by_default() -> None:

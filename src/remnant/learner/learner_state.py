@@ -20,7 +20,12 @@ from remnant.learner.score_calibration import Calibration
 from remnant.methods import METHODS, Method, build_method
 from remnant.settings import Settings
 from remnant.training.network_state import Arrays
-from remnant.training.task_loop import empty_tasks, load_standing_state, standing_state
+from remnant.training.task_loop import (
+    copy_standing_state,
+    grow_through,
+    load_standing_state,
+    standing_state,
+)
 
 
 class LearnerParameters(Settings):
@@ -169,13 +174,13 @@ class LearnerState:
 
     def copy_method(self) -> Method[Any]:
         """The method built again, on the CPU, without what its last update needed for training."""
-        return restore(self.config, self.task_sizes, standing_state(self.method), "the learner")
+        return restore(self.config, self.task_sizes, self.method, "the learner")
 
 
 def restore(
     config: LearnerConfig,
     task_sizes: tuple[int, ...],
-    learned: tuple[Arrays, Any],
+    learned: tuple[Arrays, Any] | Method[Any] | None,
     source: str,
     *,
     coming: tuple[int, ...] = (),
@@ -183,7 +188,8 @@ def restore(
     """A method with the weights and the memory of past updates.
 
     Args:
-        learned: Arrays and the header of the memory, as `standing_state` gives them.
+        learned: Arrays and the header of the memory, as `standing_state` gives them, or the method
+            that they are of; None: nothing was learned.
         source: Where they come from, for errors.
         coming: Numbers of new classes of the update that is about to begin.
 
@@ -193,11 +199,13 @@ def restore(
     shape = config.image_shape
     with torch.random.fork_rng(devices=[]):
         method = build_method(config, shape, (*task_sizes, *coming))
-        for task in empty_tasks(task_sizes, shape):
-            method.grow(task)
+        grow_through(method, task_sizes, shape)
     if not task_sizes:
         return method.eval()
-    load_standing_state(method, *learned, source)
+    if isinstance(learned, Method):
+        copy_standing_state(learned, method)
+    elif learned is not None:
+        load_standing_state(method, *learned, source)
     return method.eval()
 
 

@@ -41,7 +41,7 @@ from remnant.learner.work_folder import (
 from remnant.methods import Method
 from remnant.phases import Watcher
 from remnant.settings import Settings
-from remnant.training.checkpoints import Checkpoints
+from remnant.training.checkpoints import MEMORY_PAYLOAD, Checkpoints
 from remnant.training.task_loop import standing_state
 
 KIND, VERSION = "store", 1
@@ -100,7 +100,7 @@ def read_store(path: Path) -> LearnerState:
         InputError: The file is missing, damaged, of a newer version, or inconsistent.
     """
     check_file(path)
-    arrays, metadata = read_archive(path, KIND, VERSION)
+    arrays, metadata = read_archive(path, KIND, VERSION, MEMORY_PAYLOAD)
     try:
         header = StoreHeader.parse(metadata)
         parameters = LearnerParameters.parse(

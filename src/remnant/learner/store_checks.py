@@ -24,7 +24,7 @@ from remnant.learner.learner_state import LearnerConfig
 from remnant.methods import Method, build_method
 from remnant.settings import Settings
 from remnant.training.network_state import explain_misfit
-from remnant.training.task_loop import empty_tasks
+from remnant.training.task_loop import grow_through
 
 _MAX_TASKS = 100_000
 _SPARE_PARAMETERS = 1000  # made and thrown away while a network grows
@@ -62,14 +62,12 @@ def _outline(
     config: LearnerConfig, task_sizes: tuple[int, ...], num_arrays: int, source: str
 ) -> Method[Any] | None:
     """The network without its numbers; None for a method that cannot be built so."""
-    tasks = empty_tasks(task_sizes, config.image_shape)
     # Growing makes the classifier anew, once per task.
     limit = _SPARE_PARAMETERS + 4 * (num_arrays + len(task_sizes))
     try:
         with torch.random.fork_rng(devices=[]), torch.device("meta"), _at_most(limit):
             method = build_method(config, config.image_shape, task_sizes)
-            for task in tasks:
-                method.grow(task)
+            grow_through(method, task_sizes, config.image_shape)
         return method
     except InputError as error:
         raise InputError(f"{source} cannot be used: {error} Restore it from a copy.") from None

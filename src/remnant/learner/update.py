@@ -42,7 +42,7 @@ from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
 from remnant.training.processes import Processes, acceleration_of
 from remnant.training.reader import ViewReader
-from remnant.training.task_loop import TaskLoop, standing_state
+from remnant.training.task_loop import TaskLoop
 from remnant.training.trainer import Trainer
 
 _ENDS, _SPENT = "epoch_ends", "seconds"  # in the metadata of a checkpoint
@@ -77,7 +77,7 @@ def run_update(
     device = acceleration_of(training).accelerator
     plan = plan_update(before, parameters, images, labels, test, device)
     sizes = before.task_sizes if before else ()
-    learned = standing_state(before.method) if before else ({}, None)
+    learned = before.method if before else None
     coming = (plan.task.num_new_classes,)
     look = Preprocessing(plan.config.augment, plan.config.mean, plan.config.std)
     trainer = Trainer(
@@ -90,6 +90,8 @@ def run_update(
 
     def build() -> Method[Any]:
         method = restore(plan.config, sizes, learned, "the learner", coming=coming)
+        if method.memory is not None:
+            method.memory.folder = folder
         take_out(method, plan.held_exemplars)
         trainer.processes.prepare(method)
         return method

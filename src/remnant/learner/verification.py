@@ -11,6 +11,7 @@ from remnant.archives import read_archive
 from remnant.errors import InputError
 from remnant.learner.learner_state import LearnerState
 from remnant.learner.store import KIND, VERSION, read_store
+from remnant.training.checkpoints import MEMORY_PAYLOAD
 from remnant.training.task_loop import standing_state
 
 _AT_ONCE = 256  # exemplars, so that little memory is needed
@@ -46,7 +47,7 @@ def verify_store(path: Path) -> Verified:
     """
     state = read_store(path)  # checksum, settings, weights, memory against classes and budget
     expected, _ = standing_state(state.method)
-    arrays, _ = read_archive(path, KIND, VERSION)
+    arrays, _ = read_archive(path, KIND, VERSION, MEMORY_PAYLOAD)
     if superfluous := sorted(set(arrays) - set(expected)):
         raise InputError(
             f"{path} holds {superfluous[0]}, which nothing reads. Restore it from a copy."

@@ -25,6 +25,12 @@ class ClassSizes:
         # Number and sum of the sizes s with s >> bit == prefix, by bit and prefix.
         self._tree: dict[tuple[int, int], tuple[int, int]] = {}
 
+    def copy(self) -> ClassSizes:
+        other = ClassSizes()
+        other.total, other._of, other._tree = self.total, {**self._of}, {**self._tree}
+        other._ascending = [*self._ascending]
+        return other
+
     def __len__(self) -> int:
         return len(self._of)
 

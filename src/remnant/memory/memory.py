@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
+from remnant import long_rows
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
 from remnant.images import ImageSet, Shape
+from remnant.long_rows import ScratchFile
 from remnant.memory.auto_quality import settle_quality
 from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.class_sizes import ClassSizes
@@ -23,6 +25,7 @@ from remnant.memory.codecs import build_codec
 from remnant.memory.codecs.codec import Candidate, CodecConfig, Exemplar
 from remnant.memory.memory_file import (
     KIND,
+    PAYLOAD,
     VERSION,
     ArchiveHeader,
     StoredClass,
@@ -67,6 +70,8 @@ class Memory:
         self._classes: dict[int, StoredClass] = {}
         self._sizes = ClassSizes()  # of these classes, by what counts against the budget
         self._digest: str | None = None  # None: not computed since the last change
+        self.folder: Path | None = None  # for a scratch file of payloads; None: any
+        self._scratch: ScratchFile | None = None
         self._packing.require_room(self.codec, num_classes)
 
     # ------------------------------------------------------------------------------------- sizes
@@ -391,8 +396,7 @@ class Memory:
             raise InputError(
                 f"{source} does not hold a usable memory: {overflow}. Restore it from a copy."
             )
-        side_bytes = max((stored.side_bytes for stored in classes.values()), default=0)
-        memory._packing = replace(memory._packing, side_bytes=side_bytes)
+        memory._expect_sides()
         return memory
 
     def load_arrays(self, arrays: Arrays, metadata: Any, source: str) -> None:
@@ -401,7 +405,13 @@ class Memory:
         Raises what `from_arrays` raises.
         """
         read = Memory.from_arrays(arrays, metadata, source, self.image_shape)
-        vars(self).update(vars(read))
+        vars(self).update(vars(read) | {"folder": self.folder})
+
+    def share(self, other: Memory) -> None:
+        """Become the memory that `other` is now, of the same classes, which are never altered."""
+        own = {"folder": self.folder, "_classes": {**other._classes}, "_sizes": other._sizes.copy()}
+        vars(self).update(vars(other) | own)
+        self._expect_sides()
 
     def require_classes(self, names: Sequence[str], source: str) -> None:
         """Compare what is stored with all classes seen, in label order.
@@ -438,7 +448,7 @@ class Memory:
         Raises:
             InputError: The file is missing, damaged, or of another kind or version.
         """
-        arrays, metadata = read_archive(path, KIND, VERSION)
+        arrays, metadata = read_archive(path, KIND, VERSION, PAYLOAD)
         return cls.from_arrays(arrays, metadata, str(path))
 
     # ----------------------------------------------------------------------------------- private
@@ -451,6 +461,10 @@ class Memory:
             num_seen_classes=self.num_seen_classes,
             names=tuple(self.class_names),
         )
+
+    def _expect_sides(self) -> None:
+        side_bytes = max((stored.side_bytes for stored in self._classes.values()), default=0)
+        self._packing = replace(self._packing, side_bytes=side_bytes)
 
     def _stored(self, label: int) -> StoredClass:
         if label not in self._classes:
@@ -470,6 +484,9 @@ class Memory:
         """The one way in which classes change."""
         for label, stored in changes.items():
             self._sizes.put(label, self._packing.counted(self.codec, stored.exemplars))
+        if self.nbytes > long_rows.HELD_BYTES:
+            self._scratch = self._scratch or ScratchFile(self.folder)
+            changes = {label: one.filed(self._scratch) for label, one in changes.items()}
         self._classes |= changes
         self.num_seen_classes, self._digest = num_seen, None
         assert len(self._classes) <= num_seen, "more classes stored than seen"

@@ -14,12 +14,14 @@ from pydantic import Field, model_validator
 from remnant.archives import Arrays, archive_digest
 from remnant.errors import InputError
 from remnant.images import Shape
+from remnant.long_rows import Row, ScratchFile, cut
 from remnant.memory.budget import MemoryConfig
 from remnant.memory.codecs import build_codec
 from remnant.memory.codecs.codec import Codec, Exemplar
 from remnant.settings import Settings
 
 KIND, VERSION = "memory", 1
+PAYLOAD = "payload"  # the row that may be too long to be held in memory
 _LENGTH_TYPES = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
 
 
@@ -34,6 +36,16 @@ class StoredClass:
     def side_bytes(self) -> int:
         """Of side data beside each exemplar, the same for all of the class."""
         return len(self.exemplars[0].side) if self.exemplars else 0
+
+    def filed(self, scratch: ScratchFile) -> StoredClass:
+        """The same class with payloads that are not in memory, but in a file."""
+        exemplars = (
+            replace(one, content=scratch.append(one.content))
+            if isinstance(one.content, bytes)
+            else one
+            for one in self.exemplars
+        )
+        return StoredClass(self.name, tuple(exemplars))
 
 
 class ArchiveHeader(Settings):
@@ -69,12 +81,12 @@ def pack(
     arrays = {
         "labels": np.array(sorted(classes), dtype=np.int64),
         "counts": np.array([len(stored.exemplars) for stored in kept], dtype=np.int64),
-        "payload": _join([exemplar.payload for exemplar in exemplars]),
+        PAYLOAD: Row([exemplar.content for exemplar in exemplars]).as_array(),
     }
     if codec.position_bytes:
         arrays["positions"] = _join([exemplar.positions for exemplar in exemplars])
     if codec.length_bytes:
-        lengths = [len(exemplar.payload) for exemplar in exemplars]
+        lengths = [exemplar.payload_size for exemplar in exemplars]
         arrays["lengths"] = np.array(lengths, dtype=_LENGTH_TYPES[codec.length_bytes])
     if codec.tables:
         arrays["tables"] = np.frombuffer(codec.tables, dtype=np.uint8)
@@ -94,7 +106,7 @@ def itemise(
     side = sum(len(exemplar.side) for exemplar in exemplars)
     class_table = 8 * len(classes) * (3 if side else 2)  # a label, a count, a size of side data
     return {
-        "payload": sum(len(exemplar.payload) for exemplar in exemplars),
+        "payload": sum(exemplar.payload_size for exemplar in exemplars),
         "positions": sum(len(exemplar.positions) for exemplar in exemplars),
         "lengths": codec.length_bytes * len(exemplars),
         **({"side": side} if side else {}),
@@ -146,7 +158,7 @@ def unpack(
 
 def _read_table(arrays: Arrays, header: ArchiveHeader, codec: Codec) -> tuple[list[int], list[int]]:
     """Labels and counts as Python integers, which no hostile sum can overflow."""
-    expected: dict[str, np.dtype[Any]] = {"payload": np.dtype(np.uint8)}
+    expected: dict[str, np.dtype[Any]] = {PAYLOAD: np.dtype(np.uint8)}
     expected["labels"] = expected["counts"] = np.dtype(np.int64)
     if codec.position_bytes:
         expected["positions"] = np.dtype(np.uint8)
@@ -178,16 +190,15 @@ def _cut(arrays: Arrays, codec: Codec, num_exemplars: int) -> list[Exemplar]:
         total = sum(lengths)
     else:
         lengths, total = None, num_exemplars * codec.payload_bytes
-    _require(arrays["payload"].size == total, f"the payload must have {total:,} bytes")
-    payload = arrays["payload"].tobytes()
+    _require(arrays[PAYLOAD].size == total, f"the payload must have {total:,} bytes")
     step = codec.position_bytes
     positions = arrays["positions"].tobytes() if step else b""
     total = num_exemplars * step
     _require(len(positions) == total, f"the positions must have {total:,} bytes")
     sizes = [codec.payload_bytes or 0] * num_exemplars if lengths is None else lengths
     return [
-        Exemplar(payload[end - size : end], positions[index * step : (index + 1) * step])
-        for index, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True))
+        Exemplar(content, positions[index * step : (index + 1) * step])
+        for index, content in enumerate(cut(arrays[PAYLOAD], sizes))
     ]
 
 

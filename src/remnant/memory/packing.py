@@ -36,7 +36,7 @@ class Packing:
     def counted(self, codec: Codec, exemplars: Iterable[Exemplar]) -> int:
         """What `exemplars` take of the budget; side data always count."""
         if not self.count_overhead:
-            return sum(len(one.payload) + len(one.side) for one in exemplars)
+            return sum(len(one.content) + len(one.side) for one in exemplars)
         return sum(bytes_of(codec, one) for one in exemplars)
 
     def share(self, codec: Codec, sizes: ClassSizes, num_classes: int) -> int:
@@ -117,5 +117,5 @@ class Packing:
 
 def bytes_of(codec: Codec, exemplar: Exemplar) -> int:
     """Everything that an exemplar takes: payload, positions, length and side data."""
-    parts = (exemplar.payload, exemplar.positions, exemplar.side)
-    return sum(map(len, parts)) + codec.length_bytes
+    beside = len(exemplar.positions) + len(exemplar.side) + codec.length_bytes
+    return len(exemplar.content) + beside

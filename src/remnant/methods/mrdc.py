@@ -153,7 +153,7 @@ def compress(codec: Codec, images: ImageSet, reader: Reader) -> tuple[ImageSet, 
         for image in batch.numpy():
             exemplar = codec.encode(Candidate(image), rng)
             pixels.append(codec.decode(exemplar)[0])
-            num_bytes += len(exemplar.payload) + codec.length_bytes
+            num_bytes += exemplar.payload_size + codec.length_bytes
     coded = replace(images, images=ArrayImages(torch.from_numpy(np.stack(pixels))))
     return coded, num_bytes / len(images)
 

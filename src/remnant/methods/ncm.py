@@ -38,6 +38,7 @@ from remnant.phases import Batch, Phase, Reader, Terms
 
 # Chosen: so that an update of a store of ten thousand classes takes no gigabytes for its scores.
 MOST_COMPARED = 1000  # images held out
+Compared = tuple[np.ndarray, np.ndarray, list[int]]
 
 
 class NCMConfig(FrozenConfig):
@@ -70,6 +71,7 @@ class NCM(Method[NCMConfig]):
         self.register_buffer("least_familiar", torch.full((), -torch.inf))
         self.bank = FeatureBank(self.encoder.width)  # of images held out
         self._codes: TaskCodes | None = None  # during `end_task` alone
+        self._compared: Compared | None = None  # since the last change
 
     def begin_task(self, task: Task, reader: Reader) -> None:
         load_encoder(self.encoder, task, reader)
@@ -128,7 +130,7 @@ class NCM(Method[NCMConfig]):
         self._calibrate()
 
     def _calibrate(self) -> None:
-        labels, cosines, _ = self._compare()
+        labels, cosines, _ = self._compared = self._compare()
         temperature, least = 1.0, -np.inf
         if len(labels):
             temperature = choose_temperature(cosines / self.config.temperature, labels)
@@ -138,13 +140,14 @@ class NCM(Method[NCMConfig]):
 
     def held_out(self) -> tuple[Tensor, Tensor] | None:
         """A fifth of the images, compared with the means of the others."""
-        labels, cosines, order = self._compare()
+        labels, cosines, order = self._compared or self._compare()
+        self._compared = None  # many numbers, asked for once
         if len(labels) == 0:
             return None
         scores = self._calibrated(torch.from_numpy(cosines[:, np.argsort(order)]))
         return torch.from_numpy(np.array(order)[labels]), scores
 
-    def _compare(self) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    def _compare(self) -> Compared:
         """Classes [H] and cosines [H, K] of images held out, and the label of each class.
 
         The classes are in an order that does not depend on that of their labels, so that sums over

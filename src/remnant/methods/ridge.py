@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -137,15 +138,25 @@ def choose_temperature(scores: np.ndarray, labels: np.ndarray) -> float:
     Without that, a few images that are all right would make every answer certain.
     """
     doubt = 1 / (len(labels) + 1)
-    targets = (1 - doubt) * np.eye(scores.shape[1])[labels] + doubt / scores.shape[1]
+    own = scores[np.arange(len(labels)), labels].sum()
+    expected = (1 - doubt) * own + doubt * scores.mean(axis=1).sum()  # under the doubtful labels
+    below = scores - scores.max(axis=1, keepdims=True)
+    rest = expected - scores.max(axis=1).sum()
 
-    def loss(temperature: float) -> float:
-        logits = scores / temperature
-        largest = logits.max(axis=1, keepdims=True)
-        total = largest + np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
-        return float((targets * (total - logits)).sum())
+    @cache
+    def loss(place: int) -> float:
+        temperature = _TEMPERATURES[place]
+        return float(np.log(np.exp(below / temperature).sum(axis=1)).sum() - rest / temperature)
 
-    return min(_TEMPERATURES, key=loss)
+    # It is convex in 1 / temperature: what follows the first rise is higher still.
+    first, last = 0, len(_TEMPERATURES) - 1
+    while first < last:
+        middle = (first + last) // 2
+        if loss(middle) <= loss(middle + 1):
+            last = middle
+        else:
+            first = middle + 1
+    return _TEMPERATURES[first]
 
 
 def _class_weights(labels: np.ndarray, num_classes: int) -> np.ndarray:

@@ -161,6 +161,8 @@ class Experiment:
         self._image_shape = dataset.train.images.shape
         self._origin = origin_of(config, self._stream, dataset.train, dataset.test)
         self._method = build_method(config, self._image_shape, self._stream.task_sizes)
+        if self._method.memory is not None:
+            self._method.memory.folder = folder
         self._trainer = Trainer(
             self._processes,
             Preprocessing(config.augment, dataset.mean, dataset.std),

@@ -19,8 +19,11 @@ import numpy as np
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
 from remnant.files import sync_folder
+from remnant.memory import Memory
+from remnant.memory.memory_file import PAYLOAD
 
 VERSION = 1
+MEMORY_PAYLOAD = f"{Memory.name}/{PAYLOAD}"  # where `standing_state` has it
 _PATTERN = re.compile(r"task-(\d+)(?:-phase-(\d+)(?:-step-(\d+)|-(end)))?\.safetensors")
 
 
@@ -90,7 +93,7 @@ class Checkpoints:
         self._prune()
 
     def load(self, point: Point) -> tuple[dict[str, np.ndarray], Any]:
-        return read_archive(self.folder / point.file_name, "checkpoint", VERSION)
+        return read_archive(self.folder / point.file_name, "checkpoint", VERSION, MEMORY_PAYLOAD)
 
     def path_to(self, point: Point) -> list[Point]:
         """The points to load, in order, to resume at `point`."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -24,6 +25,8 @@ Precision = Literal["32-true", "bf16-mixed"]
 
 _MIN_BF16 = (8, 0)  # CUDA compute capability; older devices emulate it, slower than float32
 _MIN_TF32 = (8, 0)
+_MEASURED_STEPS = 5
+_WORTH_BF16 = 1.2  # times as fast as float32
 _MIN_COMPILE = (7, 0)  # supported by Triton, the back end of torch.compile
 _COMPILER = "inductor"
 _MAX_VARIANTS = (
@@ -101,6 +104,28 @@ def choose_acceleration(
         pinned_memory=is_cuda,
         fused_optimizers=is_cuda,
     )
+
+
+def fastest_precision(clock: Callable[[], float] = time.process_time) -> tuple[Precision, float]:
+    """How this processor trains faster, and how many times as fast bf16 is as float32.
+
+    Measured on steps of a small network of matrix products and convolutions, the best of a few.
+    Gains that are too small to be sure of are left: float32 then.
+    """
+    network = nn.Sequential(
+        nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.Flatten(2), nn.Linear(256, 1024), nn.GELU(),
+        nn.Linear(1024, 64),
+    )  # fmt: skip
+    views, seconds = torch.ones(16, 32, 16, 16), {False: float("inf"), True: float("inf")}
+    for _ in range(_MEASURED_STEPS):
+        for is_bf16 in seconds:
+            began = clock()
+            with torch.autocast("cpu", torch.bfloat16, enabled=is_bf16):
+                loss = network(views).square().mean()
+            loss.backward()
+            seconds[is_bf16] = min(seconds[is_bf16], clock() - began)
+    gain = seconds[False] / seconds[True]
+    return "bf16-mixed" if gain >= _WORTH_BF16 else "32-true", gain
 
 
 @contextmanager

@@ -39,7 +39,8 @@ class TrainingConfig(Settings):
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # "auto": a GPU if there is one
     devices: int = Field(default=1, ge=1)  # processes on this machine
     num_nodes: int = Field(default=1, ge=1)  # machines
-    # "auto": bf16-mixed where the hardware has it (CUDA), else 32-true; on CPUs bf16 is far slower
+    # "auto": bf16-mixed on CUDA devices that have it, else 32-true. On processors bf16 is slower or
+    # faster; `remnant run --precision fastest` measures which.
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     tf32: bool = False  # CUDA: faster float32 matrix products of lower precision
     # torch.compile for the blocks of a network; "auto": on CUDA, as CPUs gain nothing. Compiled

@@ -11,8 +11,8 @@ from torch import Tensor
 from remnant.images import Images, ImageSet, Shape
 from remnant.randomness import generator
 from remnant.training.batches import Preprocessing
+from remnant.training.held_images import hold_images
 from remnant.training.processes import Processes
-from remnant.training.scratch import hold_images
 from remnant.views.augment import test_views, to_images
 
 _BATCH_SIZE = 256

@@ -43,6 +43,16 @@ def empty_tasks(sizes: Sequence[int], image_shape: Shape) -> list[Task]:
     ]
 
 
+def grow_through(method: Method[Any], sizes: Sequence[int], image_shape: Shape) -> None:
+    """Let a method grow as it did in past tasks.
+
+    One that forgets exactly does not know in how many tasks its classes came: it grows once, since
+    every growth copies all that it has.
+    """
+    for task in empty_tasks([sum(sizes)] if method.forgets_exactly else sizes, image_shape):
+        method.grow(task)
+
+
 # ------------------------------------------------------------------------------ between two tasks
 
 
@@ -80,6 +90,19 @@ def load_standing_state(method: Method[Any], arrays: Arrays, of_memory: Any, sou
         if _METADATA not in stored:
             raise InputError(f"{source} does not hold the {kept.name} of {method.config.name}.")
         kept.load_arrays(stored, _read_metadata(stored.pop(_METADATA), source), source)
+
+
+def copy_standing_state(method: Method[Any], to: Method[Any]) -> None:
+    """What loading the `standing_state` of a method does, but that both share the exemplars."""
+    source = "the learner"
+    load_method_state(to, method_state(method), source)
+    learned = {kept.name: kept for kept in _stores(method)}
+    for kept in _stores(to):
+        if to.memory is not None and kept is to.memory:
+            assert method.memory is not None, "methods of the same settings have a memory, or none"
+            to.memory.share(method.memory)
+        else:
+            kept.load_arrays(*learned[kept.name].state_arrays(), source)
 
 
 def _read_metadata(text: np.ndarray, source: str) -> Any:

@@ -6,6 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 
 from remnant.errors import InputError
 from remnant.images import Shape
+from remnant.long_rows import Piece
 from remnant.registry import Registry
 from remnant.settings import Settings
 
@@ -48,16 +50,35 @@ class Candidate:
     side: bytes = b""  # to be kept with the image, such as its scores; the memory counts them
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Exemplar:
     """One stored image; `positions` says which of its patches are known, where not all are.
 
-    A codec makes payload and positions. The memory adds the side data of the candidate.
+    A codec makes payload and positions. The memory adds the side data of the candidate. It may keep
+    the payload in a file, from which it is read as often as it is asked for.
     """
 
-    payload: bytes
+    content: Piece  # the payload, or where it is
     positions: bytes = b""
     side: bytes = b""
+
+    @property
+    def payload(self) -> bytes:
+        return bytes(self.content)
+
+    @property
+    def payload_size(self) -> int:
+        return len(self.content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exemplar) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    @property
+    def _values(self) -> tuple[bytes, bytes, bytes]:
+        return self.payload, self.positions, self.side
 
     def digest(self) -> str:
         """SHA-256 of the image as it is stored, by which it is known wherever it is moved."""
@@ -128,7 +149,7 @@ class Codec(ABC):
         height, width, channels = self.image_shape
         return height * width * channels
 
-    @property
+    @cached_property
     def length_bytes(self) -> int:
         """What it costs to say how long one payload is."""
         if self.payload_bytes is not None:
@@ -172,15 +193,15 @@ class Codec(ABC):
         Raises:
             InputError: A length or a bitmap is impossible.
         """
-        if self.payload_bytes is not None and len(exemplar.payload) != self.payload_bytes:
+        if self.payload_bytes is not None and exemplar.payload_size != self.payload_bytes:
             raise InputError(
                 f"an exemplar must have {self.payload_bytes:,} bytes of payload; "
-                f"got {len(exemplar.payload):,}."
+                f"got {exemplar.payload_size:,}."
             )
-        if self.payload_bytes is None and len(exemplar.payload) >> (8 * self.length_bytes):
+        if self.payload_bytes is None and exemplar.payload_size >> (8 * self.length_bytes):
             raise InputError(
                 f"an exemplar must be shorter than {1 << (8 * self.length_bytes):,} bytes; "
-                f"got {len(exemplar.payload):,}."
+                f"got {exemplar.payload_size:,}."
             )
         if len(exemplar.positions) != self.position_bytes:
             raise InputError(
