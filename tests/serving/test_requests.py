@@ -297,7 +297,7 @@ BAD = {
     "truncated": (NOISE[:-900], "does not decode"),
     "bomb": (bomb(), "at most 80,000,000 pixels"),
     "column": (bomb(1, 80_000_000), "sides of at most 65,535 pixels"),
-    "memory": (bomb(8_900, 8_900), "at most 96 MiB of memory while it is decoded; a PNG of"),
+    "memory": (bomb(8_900, 8_900), "at most 192 MiB of memory while it is decoded; a PNG of"),
     "tiff": (b"II*\x00" + bytes(100), "must be a whole JPEG, PNG, WebP, BMP or GIF"),
 }
 

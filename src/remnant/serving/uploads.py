@@ -21,7 +21,7 @@ LIMITS = UploadLimits(
     images=500,  # below the 1,000 parts of a form that are read
     request_bytes=256 << 20,
     pixels=MAX_PIXELS,
-    decoding_bytes=96 << 20,  # a PNG of 25 million pixels; less than files of the user may take
+    decoding_bytes=192 << 20,  # a photo of 12 million pixels as WebP, the most wasteful format
     name_characters=100,
 )
 _PICTURES = MemoryGate(LIMITS.decoding_bytes)
