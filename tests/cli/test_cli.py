@@ -120,6 +120,32 @@ def test_show_tells_the_plan_and_the_next_command(command: Command) -> None:
     assert outcome.err == "next: remnant run digits-er\n"
 
 
+def test_show_tells_hours_where_it_is_asked_to_measure(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remnant.cli.info_commands._MEASURING_SECONDS", 0.1)
+    assert "idle core" not in command("show", "digits-er").out
+    assert "on one idle core of this machine" in command("show", "digits-er", "--hours").out
+    plan = json.loads(command("show", "digits-er", "--hours", "--json").out)
+    assert 0 < plan["hours"] < 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ((), {"quality      50", "teacher      distill_weight 0"}),
+        (("memory.budget=1.5KiB/class",), {"quality      20", "teacher      distill_weight 3"}),
+        (("memory.codec=raw",), {"teacher      distill_weight 0"}),
+        (("method.distill_weight=1",), {"quality      50"}),
+    ],
+)
+def test_show_tells_what_auto_comes_to(
+    command: Command, changes: tuple[str, ...], expected: set[str]
+) -> None:
+    shown = command("show", "cifar100-mini-bimae", *(f"--set={one}" for one in changes)).out
+    assert {line.split(",")[0] for line in shown.splitlines() if "by the rule" in line} == expected
+
+
 def test_a_run_logs_a_line_per_epoch_and_ends_in_a_table(command: Command, tmp_path: Path) -> None:
     outcome = command("run", "digits-er", *SETTINGS, "--set", "method.first.epochs=2")
     folder = Path("runs/digits-er")

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from remnant.cli import console
 from remnant.errors import InputError
+
+if TYPE_CHECKING:
+    from remnant.config import RunConfig
+
+_MEASURING_SECONDS = 10.0
 
 
 def show(
@@ -16,6 +23,7 @@ def show(
     *,
     set_: console.Settings = None,
     data_root: console.DataRoot = None,
+    hours: Annotated[bool, Parameter(negative="")] = False,
     as_json: console.Json = False,
 ) -> None:
     """Show the config, memory plan and cost of a run before it starts. Needs no data.
@@ -24,22 +32,34 @@ def show(
     ----------
     recipe
         Name from `remnant list recipes`, or path of a config.json.
+    hours
+        Measure this machine for some seconds, and tell how long the run will take on one core.
     """
     from remnant.config import settle
     from remnant.planning.run_estimate import estimate
-    from remnant.terminal.tables import plan_lines, quality_line
+    from remnant.terminal.tables import plan_lines, settled_lines
 
     given = console.configure(recipe, console.parse_settings(set_, {}), data_root)
     plan = estimate(config := settle(given))
+    if hours:
+        plan["hours"] = _hours_of(config, plan["train_flops"])
     if as_json:
         console.print_json({"config": config.model_dump(mode="json"), **plan})
         return
     console.out.print_json(data=config.model_dump(mode="json"))
     for line in plan_lines(plan):
         console.out.print(line, markup=False)
-    if config != given:
-        console.out.print(quality_line(config.model_dump(mode="json")), markup=False)
+    for line in settled_lines(given.model_dump(mode="json"), config.model_dump(mode="json")):
+        console.out.print(line, markup=False)
     console.suggest(f"remnant run {recipe}", *(f"--set {one}" for one in set_ or []))
+
+
+def _hours_of(config: RunConfig, flops: float) -> float:
+    """Of one core of this machine that has nothing else to do."""
+    from remnant.planning.calibration import measure_speed, one_thread
+
+    with one_thread():
+        return flops / measure_speed(config, _MEASURING_SECONDS).flops_per_second / 3600
 
 
 def schema(what: Literal["result", "config", "store"], /) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 
 import torch
 
@@ -15,11 +16,11 @@ from remnant.data.stream import resolve_tasks
 from remnant.methods import Method, build_method
 from remnant.phases import Batch
 from remnant.planning.flops import batch_of_noise, train_flops
+from remnant.training.devices import keep_freed_memory
 from remnant.training.task_loop import empty_tasks
 
-_MOST_IMAGES = 16  # of a timed step
 _COUNTED_IMAGES = 2
-_STEP_FLOPS = 1e10  # of a timed step, so that one of the largest network ends in a second
+_STEP_FLOPS = 4e10  # of a timed step, so that one of the largest network ends in a second
 # Peak of dense half-precision matrix products, from the makers' data sheets.
 GPU_PEAKS = {"t4": 65e12, "v100": 125e12, "a100": 312e12, "h100": 989e12}
 GPU_SHARE = 0.3  # of the peak that training reaches; an assumption
@@ -51,10 +52,14 @@ def kind_of(config: RunConfig) -> str:
 
 
 def measure_speed(config: RunConfig, seconds: float) -> Speed:
-    """In about so many seconds, or in as many as two steps take."""
+    """In about so many seconds, or in as many as three steps take.
+
+    Steps are as large as those of the run, unless they would take too long.
+    """
     method, shape, num_classes = _first_network(config)
     flops = train_flops(method, shape, num_classes)
-    size = max(2, min(_MOST_IMAGES, int(_STEP_FLOPS // max(1, flops))))
+    most = config.method.first.batch_size
+    size = max(2, min(most, int(_STEP_FLOPS // max(1, flops))))
     rate = _steps_per_second(method, batch_of_noise(size, shape, num_classes), seconds)
     return Speed(rate * size * flops)
 
@@ -71,14 +76,19 @@ def _first_network(config: RunConfig) -> tuple[Method, tuple[int, int, int], int
 
 
 def _steps_per_second(method: Method, batch: Batch, seconds: float) -> float:
+    """By the time of the processor, so that what else runs on the machine counts for little.
+
+    The first step, which gets its memory from the system, does not count.
+    """
+    keep_freed_memory()  # as in a run
     durations: list[float] = []
     deadline = time.perf_counter() + seconds
-    while len(durations) < 2 or (time.perf_counter() < deadline and len(durations) < 50):
-        began = time.perf_counter()
+    while len(durations) < 3 or (time.perf_counter() < deadline and len(durations) < 50):
+        began = time.process_time()
         torch.stack([term.float() for term in method.loss(batch).values()]).sum().backward()
         method.zero_grad(set_to_none=True)
-        durations.append(time.perf_counter() - began)
-    return 1 / sorted(durations)[len(durations) // 2]
+        durations.append(time.process_time() - began)
+    return 1 / median(durations[1:])
 
 
 def saved_bytes_per_image(config: RunConfig) -> int:

@@ -79,6 +79,8 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
         f"whole run    {plan['train_images']:,} training images, "
         f"{plan['train_flops'] / 1e12:,.2f} TFLOP"
     )
+    if "hours" in plan:
+        yield f"time         {hours_text(plan['hours'])} on one idle core of this machine"
     if not plan["memory_plan"]:
         yield "memory       none"
     label = "memory"
@@ -88,10 +90,13 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
         label = ""
 
 
-def quality_line(config: dict[str, Any]) -> str:
-    """What a quality of "auto" came to."""
-    memory = config["memory"]
-    return f"quality      {memory['codec']['quality']}, by the rule for {memory['budget']}"
+def settled_lines(given: dict[str, Any], settled: dict[str, Any]) -> Iterator[str]:
+    """What "auto" came to."""
+    rule = f"by the rule for {settled['memory']['budget']}" if settled["memory"] else ""
+    if given["memory"] != settled["memory"]:
+        yield f"quality      {settled['memory']['codec']['quality']}, {rule}"
+    if given["method"] != settled["method"]:
+        yield f"teacher      distill_weight {settled['method']['distill_weight']:g}, {rule}"
 
 
 def _describe_sizes(sizes: list[int]) -> str:
