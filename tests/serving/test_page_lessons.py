@@ -100,7 +100,7 @@ def test_the_guard_is_sent_and_a_refusal_is_told(open_page: Any, tmp_path: Path)
     page, sent = open_page().page, []
     page.locator("#class-list button").first.wait_for()
     job = {"id": 99, "name": "six", "classes": ["six"], "images": 2, "state": "running"}
-    job |= {"share_done": 0, "doing": "preparing", "seconds_left": None, "error": None}
+    job |= {"share_done": 0, "doing": "preparing", "seconds_left": None, "error": None, "notes": []}
     refused = job | {"state": "refused", "error": "'zero' would fall."}
     page.route(
         "**/api/teach",

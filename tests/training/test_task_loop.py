@@ -67,7 +67,7 @@ class World:
 
 def equal(first: tuple[Arrays, Any], second: tuple[Arrays, Any]) -> bool:
     arrays, others = first[0], second[0]
-    same = all((arrays[name] == others[name]).all() for name in arrays)
+    same = all(np.array_equal(arrays[name], others[name]) for name in arrays)
     return set(arrays) == set(others) and same and first[1] == second[1]
 
 

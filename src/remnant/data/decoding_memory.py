@@ -85,10 +85,9 @@ def memory_for(picture: Image.Image, num_bytes: int, gate: MemoryGate) -> Iterat
     with gate.hold(num_bytes):
         try:
             yield
-        except Exception as error:
-            traceback.clear_frames(error.__traceback__)  # which hold pixels
-            raise
         finally:
+            if (error := sys.exception()) is not None:
+                traceback.clear_frames(error.__traceback__)  # which hold pixels
             if num_bytes > _MUCH:
                 picture.close()  # its pixels too
                 _give_back()

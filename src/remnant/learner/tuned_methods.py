@@ -101,7 +101,7 @@ TUNED: dict[str, MethodConfig] = {
         GFRConfig(
             first=_schedule(_LIGHT_ADAM),
             backbone=BackboneConfig(name="resnet32"),
-            generation=_schedule(_GAN_ADAM, 50),
+            generation=_schedule(_GAN_ADAM, 50, batch_size=16),
         ),
         ICaRLConfig(first=_schedule(_ICARL_SGD)),
         MECILConfig(first=_schedule(_ICARL_SGD)),
