@@ -95,7 +95,7 @@ ATTACKS = (
     Attack("G", "hostile archives", hostile_archives.attack, 1000),
     Attack(
         "H",
-        "hostile requests; server grows by 256 MB at most, honest p95 at most doubled",
+        "hostile requests; server grows by 200 MB at most, honest p95 at most doubled",
         hostile_requests.attack,
         500,
         {"x p95": 2.0},

@@ -23,7 +23,7 @@ from tests.attacks.hostile_files import bombs, hostile_image, png_that_claims
 from tests.attacks.tally import Tally, resident_megabytes
 from tests.support.http_client import RealServer, digit_pictures, png
 
-MEGABYTES = 256.0  # that the server may grow by: pictures of 192 MiB are decoded at a time
+MEGABYTES = 200.0  # that the server may grow by
 _PATIENCE = 60  # seconds
 _BOMB_BYTES = 4 << 20  # a larger file is no bomb
 _ATTACKERS = 4  # requests at a time

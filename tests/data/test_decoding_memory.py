@@ -159,3 +159,20 @@ def test_memory_of_a_picture_that_does_not_decode_is_given_back(
     decoding = [frame for frame in frames if frame.f_code.co_name == "_cut_out"]
     assert decoding
     assert all(not frame.f_locals for frame in decoding)  # they would hold the pixels
+
+
+def test_what_is_larger_than_the_shared_part_is_had_alone() -> None:
+    gate, inside = MemoryGate(100, little=0, shared=50), threading.Event()
+    with gate.hold(20):
+        with gate.hold(30):
+            pass
+        waiting = threading.Thread(target=lambda: _enter(gate, 90, inside))
+        waiting.start()
+        assert not inside.wait(0.2)
+    assert inside.wait(10)
+    waiting.join()
+
+
+def _enter(gate: MemoryGate, num_bytes: int, inside: threading.Event) -> None:
+    with gate.hold(num_bytes):
+        inside.set()

@@ -50,10 +50,12 @@ class MemoryGate:
     Args:
         limit: Bytes.
         little: Bytes that are small.
+        shared: Bytes that several may hold together; what is larger is had alone.
     """
 
-    def __init__(self, limit: int, little: int = _LITTLE) -> None:
+    def __init__(self, limit: int, little: int = _LITTLE, shared: int | None = None) -> None:
         self.limit = limit
+        self._shared = limit if shared is None else shared
         self._little = little
         self._held = 0
         self._turn = threading.Lock()
@@ -61,12 +63,14 @@ class MemoryGate:
 
     @contextmanager
     def hold(self, num_bytes: int) -> Iterator[None]:
-        """Wait for so much memory; more than the limit is had alone."""
+        """Wait for so much memory."""
         if num_bytes <= self._little:
             yield
             return
         with self._turn, self._changed:
-            self._changed.wait_for(lambda: self._held == 0 or self._held + num_bytes <= self.limit)
+            self._changed.wait_for(
+                lambda: self._held == 0 or self._held + num_bytes <= self._shared
+            )
             self._held += num_bytes
         try:
             yield

@@ -24,7 +24,8 @@ LIMITS = UploadLimits(
     decoding_bytes=192 << 20,  # a photo of 12 million pixels as WebP, the most wasteful format
     name_characters=100,
 )
-_PICTURES = MemoryGate(LIMITS.decoding_bytes)
+# Chosen: a picture of more than this is decoded alone, so that small ones need not wait for cores.
+_PICTURES = MemoryGate(LIMITS.decoding_bytes, shared=48 << 20)
 _FILES = MemoryGate(2 * LIMITS.image_bytes)  # of some formats the whole file is held, too
 _MAX_SHOWN = 60  # characters of a file name in an error message
 
