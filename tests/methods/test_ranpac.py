@@ -10,7 +10,7 @@ from torch import Tensor
 
 from remnant.errors import InputError
 from remnant.methods.feature_bank import FeatureBank, to_codes, to_directions
-from remnant.methods.ridge import PENALTIES, choose_temperature, fit_ridge, project
+from remnant.methods.ridge import PENALTIES, choose_temperature, fit_ridge, least_of, project
 
 
 def make_codes(counts: tuple[int, ...], width: int = 12, spread: int = 25) -> list[np.ndarray]:
@@ -173,3 +173,10 @@ def test_a_bank_that_does_not_fit_is_refused(change) -> None:
     bank = bank_of(*torch.randint(-9, 9, (3, 5, 4), dtype=torch.int8))
     with pytest.raises(InputError, match="x holds features that do not fit its classes"):
         bank.load_arrays(*change(*bank.state_arrays()), "x")
+
+
+def test_a_twentieth_of_many_held_out_images_is_unfamiliar_and_of_few_none() -> None:
+    many = np.linspace(0, 1, 101)
+    assert least_of(many) == pytest.approx(0.05)
+    few = np.array([0.8, 0.9, 1.0])
+    assert least_of(few) == pytest.approx(0.9 - 3 * (0.02 / 3) ** 0.5)

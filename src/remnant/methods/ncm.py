@@ -27,10 +27,10 @@ from remnant.methods.base import Method, MethodContext
 from remnant.methods.feature_bank import FeatureBank, to_directions
 from remnant.methods.frozen_features import FrozenConfig, TaskCodes, load_encoder
 from remnant.methods.ridge import (
-    UNFAMILIAR,
     choose_temperature,
     digest_codes,
     hold_out,
+    least_of,
     unit_rows,
 )
 from remnant.models.classifier import append_rows
@@ -134,7 +134,7 @@ class NCM(Method[NCMConfig]):
         temperature, least = 1.0, -np.inf
         if len(labels):
             temperature = choose_temperature(cosines / self.config.temperature, labels)
-            least = float(np.quantile(cosines.max(axis=1), UNFAMILIAR))
+            least = least_of(cosines.max(axis=1))
         self.temperature.fill_(temperature)
         self.least_familiar.fill_(least)
 

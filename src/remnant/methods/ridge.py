@@ -18,7 +18,8 @@ PENALTIES = tuple(10.0**power for power in range(-8, 3))  # in units of the mean
 _DEFAULT_PENALTY = 1e-2  # where no image can be held out
 _TEMPERATURES = tuple(10.0 ** (power / 8) for power in range(-24, 9))
 _HELD_OUT = 5  # one image in so many
-UNFAMILIAR = 0.05  # of the held-out images
+_UNFAMILIAR = 0.05  # of the held-out images
+_FEW = 40  # of them, among which a twentieth is hardly one
 _AT_ONCE = 4096  # images, so that little memory is needed
 
 
@@ -51,7 +52,7 @@ def fit_ridge(codes: list[np.ndarray], projection: np.ndarray) -> RidgeFit:
         penalty, scores = _choose(rows, labels, is_held, len(order), projection)
         temperature = choose_temperature(scores, labels[is_held])
         means = class_means(rows[~is_held], labels[~is_held], len(order))
-        least = float(np.quantile(_familiarity(rows[is_held], scores, means), UNFAMILIAR))
+        least = least_of(_familiarity(rows[is_held], scores, means))
     fitted = _Ridge(rows, labels, len(order), projection).weights(penalty)  # [K, M]
     back = np.argsort(order)  # from the canonical order to that of the labels
     names = np.array(order)
@@ -94,6 +95,18 @@ def _familiarity(rows: np.ndarray, scores: np.ndarray, means: np.ndarray) -> np.
     Chosen: the sum, which told clothes never taught from others better than either part alone.
     """
     return scores.max(axis=1) + (unit_rows(rows) @ means.T).max(axis=1)
+
+
+def least_of(familiarity: np.ndarray) -> float:
+    """Below which an image is like none of the classes, from that of held-out images [N].
+
+    Chosen: a twentieth of them is below it. Few images tell little of the worst twentieth: of them
+    it is no higher than three deviations below the mean.
+    """
+    least = float(np.quantile(familiarity, _UNFAMILIAR))
+    if len(familiarity) >= _FEW:
+        return least
+    return min(least, float(familiarity.mean() - 3 * familiarity.std()))
 
 
 def unit_rows(rows: np.ndarray) -> np.ndarray:
