@@ -139,7 +139,10 @@ def test_a_flood_does_not_end_whoever_has_had_an_answer(served: Served, limits: 
     flood = [served.connect(HALF_A_HEAD) for _ in range(20)]
     assert all_of(flood[0]) == b""
     honest.sendall(WHOLE_HEAD)
-    assert b"HTTP/1.1 200 " in honest.recv(65536)
+    received = b""  # first what is left of the first answer
+    while b"HTTP/1.1 200 " not in received and (more := honest.recv(65536)):
+        received += more
+    assert b"HTTP/1.1 200 " in received
 
 
 def test_more_connections_than_allowed_are_told(
