@@ -168,6 +168,29 @@ def test_nonsense_does_not_fill_the_log(served: Served, monkeypatch: pytest.Monk
     assert not logged
 
 
+@pytest.mark.parametrize(
+    "request_head",
+    [b"nonsense\r\n\r\n", b"GET /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"],
+    ids=["no-request", "nothing-there"],
+)
+def test_who_is_refused_waits_and_nobody_else_does(
+    session: StoreSession, limits: Any, request_head: bytes
+) -> None:
+    limits(refusal=1.0)
+    served = Served(session)
+    began = time.monotonic()
+    refused = served.connect(request_head)
+    refused.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        refused.recv(1)
+    assert served.is_answering()
+    refused.settimeout(PATIENCE)
+    refused.sendall(b"more nonsense\r\n\r\n")
+    assert all_of(refused).startswith(b"HTTP/1.1 4")
+    assert time.monotonic() - began >= 1.0
+    served.stop()
+
+
 def test_several_requests_on_one_connection_are_no_slow_one(served: Served, limits: Any) -> None:
     limits(head=0.5)
     with httpx.Client(base_url=served.url, timeout=PATIENCE) as client:

@@ -29,6 +29,7 @@ class Deadlines:
     body_rate: int = 64 << 10
     answer: float = 600.0  # Chosen: 500 images are scored in this time on a slow machine
     reading: float = 30.0  # in which a client must take some of its answer
+    refusal: float = 0.1  # by which an error of the client is answered later than it could be
     check_every: float = 1.0
 
 
@@ -44,6 +45,7 @@ class LimitedConnection(H11Protocol):
         self._num_received = 0
         self._has_had_answer = False
         self._timer: asyncio.TimerHandle | None = None
+        self._refusal: asyncio.TimerHandle | None = None
 
     @property
     def waited(self) -> float | None:
@@ -69,13 +71,14 @@ class LimitedConnection(H11Protocol):
         self._timer = self.loop.call_later(self.deadlines.check_every, self._check)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._refusal):
+            if timer is not None:
+                timer.cancel()
         if self.flow is not None:  # else it was never taken
             super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.flow is None:
+        if self.flow is None or self._refusal is not None:
             return
         self._num_received += len(data)
         super().data_received(data)
@@ -87,7 +90,10 @@ class LimitedConnection(H11Protocol):
         self._note_stage()
 
     def send_400_response(self, msg: str) -> None:
-        """Nonsense in a body: answered once, by this or by the app, whichever comes first."""
+        """Nonsense: answered once, by this or by the app, whichever comes first."""
+        self._refusal = self.loop.call_later(self.deadlines.refusal, self._refuse, msg)
+
+    def _refuse(self, msg: str) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True  # the app has nobody to answer any more
             self.cycle.message_event.set()

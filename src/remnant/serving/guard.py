@@ -7,6 +7,7 @@ and OPTIONS must come from our own page or from no page, and responses must not 
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 from collections.abc import Mapping
@@ -63,6 +64,8 @@ class Rules:
     proxied_as: str | None = None  # the name of a proxy with TLS in front
     cookie: str = "remnant"  # must differ by port: browsers share cookies among ports
     request_bytes: int = 1 << 30
+    # By which a refusal is held back: who sends nonsense in a loop leaves the server to others.
+    refusal_seconds: float = 0.0
 
     def accepts_host(self, host: str) -> bool:
         """Whether a Host header names this server; an IP address cannot be a rebound DNS name."""
@@ -107,6 +110,8 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                if 400 <= message["status"] < 500:
+                    await asyncio.sleep(self._rules.refusal_seconds)
                 message = {**message, "headers": [*message["headers"], *_HEADER_LINES]}
             await send(message)
 

@@ -103,6 +103,7 @@ def _configure(session: StoreSession, address: Address) -> uvicorn.Config:
         cookie=f"remnant-{address.port}",
         proxied_as=address.proxied_as,
         request_bytes=LIMITS.request_bytes + _FORM_BYTES,
+        refusal_seconds=LimitedConnection.deadlines.refusal,
     )
     return uvicorn.Config(
         build_app(session, rules),
