@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from onnx import TensorProto, helper
 
 from remnant.encoders import FrozenEncoder, describe_encoder, read_weights
+from remnant.encoders.onnx_network import ONNXNetwork
 from remnant.errors import InputError
 from tests.encoders.test_vit_layouts import as_timm, make_weights
 
@@ -58,8 +60,134 @@ def test_an_onnx_file_with_other_inputs_is_told(shape: list[Any], tmp_path: Path
 def test_a_damaged_onnx_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "damaged.onnx"
     path.write_bytes(b"not a model")
-    with pytest.raises(InputError, match="cannot be read by onnxruntime"):
+    with pytest.raises(InputError, match="is not a whole ONNX model"):
         describe_encoder(str(path))
+
+
+# --------------------------------------------------------------------- models that mean no good
+
+
+def outside(name: str = "secret") -> onnx.TensorProto:
+    """A tensor whose bytes are those of another file."""
+    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[3])
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="secret.bin")
+    return tensor
+
+
+def in_an_initializer(model: onnx.ModelProto) -> None:
+    model.graph.initializer.append(outside())
+
+
+def in_a_sparse_initializer(model: onnx.ModelProto) -> None:
+    model.graph.sparse_initializer.add().values.CopyFrom(outside())
+
+
+def in_an_attribute(model: onnx.ModelProto) -> None:
+    model.graph.node.append(helper.make_node("Constant", [], ["c"], value=outside()))
+
+
+def in_a_list_of_tensors(model: onnx.ModelProto) -> None:
+    attribute = onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSORS)
+    attribute.tensors.append(outside())
+    model.graph.node[0].attribute.append(attribute)
+
+
+def in_a_branch(model: onnx.ModelProto) -> None:
+    branch = helper.make_graph([], "branch", [], [], [outside()])
+    model.graph.node.append(
+        helper.make_node("If", ["images"], ["c"], then_branch=branch, else_branch=branch)
+    )
+
+
+def in_a_function(model: onnx.ModelProto) -> None:
+    node = helper.make_node("Constant", [], ["c"], value=outside())
+    opsets = [helper.make_opsetid("", 17)]
+    model.functions.append(helper.make_function("own", "F", [], ["c"], [node], opsets))
+
+
+def in_training_info(model: onnx.ModelProto) -> None:
+    model.training_info.add().algorithm.initializer.append(outside())
+
+
+def only_marked(model: onnx.ModelProto) -> None:
+    tensor = outside()
+    del tensor.external_data[:]
+    model.graph.initializer.append(tensor)
+
+
+def only_named(model: onnx.ModelProto) -> None:
+    tensor = outside()
+    tensor.data_location = TensorProto.DEFAULT
+    model.graph.initializer.append(tensor)
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        in_an_initializer,
+        in_a_sparse_initializer,
+        in_an_attribute,
+        in_a_list_of_tensors,
+        in_a_branch,
+        in_a_function,
+        in_training_info,
+        only_marked,
+        only_named,
+    ],
+)
+def test_a_model_that_refers_to_other_files_is_refused(
+    hide: Callable[[onnx.ModelProto], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret.bin").write_bytes(bytes(12))
+    monkeypatch.chdir(tmp_path)
+    write_mean_colour(tmp_path / "model.onnx", ["n", 3, 32, 32])
+    model = onnx.load(tmp_path / "model.onnx")
+    hide(model)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match="refers to other files"):
+        describe_encoder(str(tmp_path / "model.onnx"))
+    # In a store the bytes of the model are a weight.
+    network = ONNXNetwork(len(model.SerializeToString()), 3)
+    network.content = torch.frombuffer(bytearray(model.SerializeToString()), dtype=torch.uint8)
+    with pytest.raises(InputError, match="refers to other files"):
+        network(torch.zeros(1, 3, 32, 32))
+
+
+@pytest.mark.parametrize(
+    ("operation", "options", "output", "message"),
+    [
+        ("Reshape", {}, TensorProto.FLOAT, "cannot be used by onnxruntime"),
+        ("NoSuchOperation", {}, TensorProto.FLOAT, "cannot be used by onnxruntime"),
+        ("Shape", {}, TensorProto.INT64, "must give features of floating-point numbers"),
+        ("Cast", {"to": TensorProto.STRING}, TensorProto.STRING, "must give features"),
+    ],
+)
+def test_a_model_that_cannot_be_run_is_told(
+    operation: str, options: dict[str, Any], output: int, message: str, tmp_path: Path
+) -> None:
+    inputs = ["images", "images"] if operation == "Reshape" else ["images"]
+    node = helper.make_node(operation, inputs, ["features"], **options)
+    graph = helper.make_graph(
+        [node],
+        "bad",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", 3, 32, 32])],
+        [helper.make_tensor_value_info("features", output, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match=message):
+        describe_encoder(str(path))
+
+
+def test_features_of_another_width_are_told(tmp_path: Path) -> None:
+    write_mean_colour(tmp_path / "model.onnx", ["n", 3, 32, 32])
+    content = bytearray((tmp_path / "model.onnx").read_bytes())
+    network = ONNXNetwork(len(content), 5)
+    network.content = torch.frombuffer(content, dtype=torch.uint8)
+    with pytest.raises(InputError, match=r"must give features \[1, 5\]; it gives \[1, 3\]"):
+        network(torch.zeros(1, 3, 32, 32))
 
 
 # ----------------------------------------------------------------------------------------- the hub

@@ -22,7 +22,7 @@ from torch import Tensor
 from remnant.encoders import lite0
 from remnant.encoders.encoder_config import Channels, EncoderConfig
 from remnant.encoders.hub import HUB, fetch_from_hub
-from remnant.encoders.onnx_network import as_features, open_session
+from remnant.encoders.onnx_network import open_session, run_session
 from remnant.encoders.vit_layouts import read_layout, resize_positions, shape_of
 from remnant.errors import InputError, nearest
 
@@ -110,8 +110,7 @@ def _describe_onnx(path: Path) -> EncoderConfig:
     if not outputs:
         raise InputError(f"{path} must give features; it has no output.")
     side = inputs[0].shape[2] if isinstance(inputs[0].shape[2], int) else _LARGEST
-    zeros = torch.zeros(1, 3, side, side).numpy()
-    features = as_features(session.run(None, {inputs[0].name: zeros})[0])
+    features = run_session(session, torch.zeros(1, 3, side, side).numpy(), str(path))
     mean, std = _colours(_facts_beside(path))
     return EncoderConfig(
         name=str(path.resolve()),

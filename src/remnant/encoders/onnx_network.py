@@ -6,6 +6,8 @@ Axes: B images, H height, W width, D features.
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,9 +33,13 @@ class ONNXNetwork(nn.Module):
             return views.new_zeros(len(views), self.width)
         if self._session is None:
             self._session = open_session(self.content.numpy().tobytes(), "the ONNX encoder")
-        (given,) = self._session.get_inputs()
-        found = self._session.run(None, {given.name: views.float().cpu().numpy()})[0]
-        return torch.from_numpy(as_features(found)).to(views.device)
+        found = run_session(self._session, views.float().cpu().numpy(), "the ONNX encoder")
+        if found.shape != (len(views), self.width):
+            raise InputError(
+                f"the ONNX encoder must give features [{len(views)}, {self.width}]; it gives "
+                f"{[*found.shape]}. Restore the store from a copy."
+            )
+        return torch.from_numpy(found).to(views.device)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the session, which cannot be copied."""
@@ -44,29 +50,77 @@ def open_session(content: bytes, source: str) -> Any:
     """A session on the processor.
 
     Raises:
-        InputError: onnxruntime is not installed, or cannot read the model.
+        InputError: onnx or onnxruntime is not installed, the model refers to other files, or
+            onnxruntime cannot read it.
     """
-    if importlib.util.find_spec("onnxruntime") is None:
-        raise InputError(
-            f'{source} needs onnxruntime, which is not installed: pip install "remnant[export]".'
-        )
+    for needed in ("onnx", "onnxruntime"):
+        if importlib.util.find_spec(needed) is None:
+            raise InputError(
+                f'{source} needs {needed}, which is not installed: pip install "remnant[export]".'
+            )
     import onnxruntime
 
+    _check_whole(content, source)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4
-    failures = (RuntimeError, ValueError, *_errors_of(onnxruntime))
-    try:
+    with _explaining(source):
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except failures as error:
-        reason = str(error).splitlines()[0][:200]
-        raise InputError(f"{source} cannot be read by onnxruntime: {reason}.") from None
 
 
-def _errors_of(onnxruntime: Any) -> tuple[type[BaseException], ...]:
-    state = onnxruntime.capi.onnxruntime_pybind11_state
-    names = ("Fail", "InvalidProtobuf", "InvalidGraph", "NoSuchFile", "NotImplemented")
-    return tuple(getattr(state, name) for name in names if hasattr(state, name))
+def run_session(session: Any, views: np.ndarray, source: str) -> np.ndarray:
+    """The features of views, [B, D].
+
+    Raises:
+        InputError: The model does not take them, or gives no features.
+    """
+    (given,) = session.get_inputs()
+    with _explaining(source):
+        found = session.run(None, {given.name: views})[0]
+    if not isinstance(found, np.ndarray) or found.dtype.kind != "f" or not 2 <= found.ndim <= 4:
+        raise InputError(f"{source} must give features of floating-point numbers; it does not.")
+    return np.ascontiguousarray(as_features(found), dtype=np.float32)
+
+
+def _check_whole(content: bytes, source: str) -> None:
+    """Refuse a model that would make onnxruntime read other files, below the current folder."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load_model_from_string(content)
+    except DecodeError:
+        raise InputError(f"{source} cannot be read: it is not a whole ONNX model.") from None
+    if any(one.external_data or one.data_location for one in _tensors_in(model)):
+        raise InputError(
+            f"{source} must have all its weights inside; it refers to other files. Save it without "
+            "external data."
+        )
+
+
+def _tensors_in(message: Any) -> Iterator[Any]:
+    """All tensors of a model: of graphs, attributes, functions and whatever else may hold them."""
+    for field, value in message.ListFields():
+        if field.message_type is None:  # numbers, text, bytes
+            continue
+        for part in [value] if hasattr(value, "ListFields") else value:
+            if field.message_type.name == "TensorProto":
+                yield part
+            yield from _tensors_in(part)
+
+
+@contextmanager
+def _explaining(source: str) -> Iterator[None]:
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = tuple(
+        one for one in vars(state).values() if isinstance(one, type) and issubclass(one, Exception)
+    )
+    try:
+        yield
+    except (RuntimeError, ValueError, MemoryError, *own) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+        raise InputError(f"{source} cannot be used by onnxruntime: {reason}.") from None
 
 
 def as_features(output: np.ndarray) -> np.ndarray:
