@@ -39,8 +39,10 @@ class UnsyncedError(OSError):
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, like: Path | None = None) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path`, whole, when the block ends without error.
+
+    It gets the mode of `like`, by default of the file that it replaces.
 
     Raises:
         UnsyncedError: It did, but that may not survive a power cut. After any other error, the old
@@ -53,7 +55,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        _set_mode(name, _mode_of(path))
+        _set_mode(name, _mode_of(like or path))
         put_in_place(Path(name), path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -125,14 +125,13 @@ def test_forgetting_tells_of_an_update_that_was_stopped(command: Command, store:
     assert "The checkpoints of an update that was stopped are removed too." in told
 
 
-def test_a_receipt_that_cannot_be_written_is_told_after_forgetting(
-    command: Command, store: Path
-) -> None:
+def test_a_class_is_not_forgotten_without_a_receipt(command: Command, store: Path) -> None:
     store.with_name("file").touch()
+    before = store.read_bytes()
     outcome = command("forget", store, "a", "--yes", "--receipt", "file/r.json")
     assert outcome.code == 2
-    assert "the class is forgotten, but file/r.json cannot be written" in outcome.err
-    assert read_store(store).classes == ("c",)
+    assert "The store is unchanged" in outcome.err
+    assert store.read_bytes() == before
 
 
 # -------------------------------------------------------------- the new store, and words for it
@@ -155,6 +154,19 @@ def test_a_new_store_is_not_called_unchanged(command: Command, store: Path, unsy
     assert told.startswith("the new stripes.remnant is in place, but may not survive a power cut")
     assert "unchanged" not in told
     assert read_store(store).classes == ("c",)
+    receipt = store.with_name("stripes.remnant.receipt-1.json")
+    assert {path.name for path in store.parent.iterdir()} == {store.name, receipt.name}
+    assert command("verify", store, "--receipt", receipt).code == 0
+
+
+def test_no_receipt_is_left_of_what_failed(
+    command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store_module, "write_archive", fail)
+    assert "The store is unchanged" in command("forget", store, "a", "--yes").sentence
     assert [path.name for path in store.parent.iterdir()] == [store.name]
 
 

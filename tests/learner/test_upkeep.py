@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
+import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from remnant.learner import Learner
+from remnant.learner import store as store_module
 from remnant.learner.previous_store import previous_of
 from remnant.methods import METHODS
 from tests.learner.test_store_commands import write_stripes
@@ -122,6 +128,58 @@ def test_the_last_update_can_be_undone_once(command: Command, store: Path) -> No
     assert "as it was before its last update: 2 classes" in outcome.out
     assert store.read_bytes() == before
     assert "has nothing to undo" in command("undo", store).sentence
+
+
+def test_an_update_that_was_not_written_is_not_undone(
+    command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "write_archive", fail)
+        assert command("learn", store, "more").code == 2
+    assert "has nothing to undo" in command("undo", store).sentence
+
+
+def test_a_file_system_without_links_modes_folder_syncs_and_locks_holds_stores(
+    command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As FAT and some network file systems answer."""
+    plain_sync = os.fsync
+    store.chmod(0o600)
+
+    def refuse(code: int) -> Callable[..., None]:
+        def fail(*_: Any, **__: Any) -> None:
+            raise OSError(code, os.strerror(code))
+
+        return fail
+
+    def sync(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            refuse(errno.EINVAL)()
+        plain_sync(handle)
+
+    monkeypatch.setattr(os, "link", refuse(errno.EPERM))
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(fcntl, "flock", refuse(errno.ENOLCK))
+    before = store.read_bytes()
+    command("learn", store, "more")
+    assert previous_of(store).stat().st_mode & 0o777 == 0o600
+    assert "as it was before its last update: 2 classes" in command("undo", store).out
+    assert store.read_bytes() == before
+    monkeypatch.setattr(os, "chmod", refuse(errno.EPERM))
+    command("learn", store, "more")
+    assert previous_of(store).read_bytes() == before
+    assert command("forget", store, "a", "--yes").code == 0
+
+
+def test_a_damaged_earlier_store_does_not_replace_a_good_one(command: Command, store: Path) -> None:
+    command("learn", store, "more")
+    present, previous = store.read_bytes(), previous_of(store)
+    previous.write_bytes(previous.read_bytes()[:-100])
+    assert "x.remnant.before" in command("undo", store).sentence
+    assert store.read_bytes() == present
 
 
 def test_forgetting_leaves_nothing_to_undo(command: Command, store: Path) -> None:

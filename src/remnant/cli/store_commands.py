@@ -240,7 +240,7 @@ def forget(store: Path, name: str, /, *, receipt: Path | None = None, yes: Yes =
         The file to write the receipt to; by default NAME.remnant.receipt-1.json beside the store.
     """
     from remnant.learner.learner_state import check_forgettable
-    from remnant.learner.receipts import free_receipt_path, write_receipt
+    from remnant.learner.receipts import free_receipt_path
     from remnant.learner.store import forget_with_receipt, read_store
 
     state = read_store(store)
@@ -251,14 +251,8 @@ def forget(store: Path, name: str, /, *, receipt: Path | None = None, yes: Yes =
     target = free_receipt_path(store) if receipt is None else receipt
     _check_target("the receipt", target, store)
     with _explaining_stops(store):
-        message, written = forget_with_receipt(store, label)
+        message, _ = forget_with_receipt(store, label, target)
     console.out.print(visible(message), markup=False)
-    try:
-        write_receipt(target, written)
-    except OSError as error:
-        raise InputError(
-            f"the class is forgotten, but {target} cannot be written: {error.strerror or error}."
-        ) from None
     console.out.print(f"receipt: {visible(target)}", markup=False)
 
 

@@ -6,13 +6,14 @@ still has the class.
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 import uuid
 from pathlib import Path
 
 from remnant.errors import InputError
-from remnant.files import PARTIAL, put_in_place, sync_folder
+from remnant.files import PARTIAL, replacing, sync_folder
 
 
 def previous_of(store: Path) -> Path:
@@ -27,7 +28,9 @@ def keep_previous(store: Path) -> None:
     try:
         os.link(store, partial)  # no copy: the store is replaced, never written to
     except OSError:  # a file system without links
-        shutil.copy2(store, partial)
+        with store.open("rb") as old, replacing(previous_of(store), like=store) as new:
+            shutil.copyfileobj(old, new)
+        return
     os.replace(partial, previous_of(store))
     partial.unlink(missing_ok=True)  # a rename of one link over another of the same file is none
     sync_folder(store.parent)
@@ -37,16 +40,16 @@ def drop_previous(store: Path) -> None:
     previous_of(store).unlink(missing_ok=True)
 
 
-def restore_previous(store: Path) -> None:
-    """Put the earlier store in the place of the present one.
+def find_previous(store: Path) -> Path:
+    """The earlier store.
 
     Raises:
-        InputError: There is none.
+        InputError: There is none, or it is the present one, which an update failed to replace.
     """
     previous = previous_of(store)
-    if not previous.is_file():
+    if not previous.is_file() or filecmp.cmp(previous, store, shallow=False):
         raise InputError(
             f"{store} has nothing to undo: only the last update can be, once, and forgetting a "
             "class removes what was before."
         )
-    put_in_place(previous, store)
+    return previous

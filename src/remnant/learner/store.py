@@ -8,7 +8,7 @@ does not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 from remnant._version import __version__
 from remnant.archives import Arrays, read_archive, write_archive
 from remnant.errors import InputError
-from remnant.files import UnsyncedError
+from remnant.files import UnsyncedError, put_in_place
 from remnant.learner.inputs import Label
 from remnant.learner.learner_state import (
     LearnerConfig,
@@ -27,8 +27,8 @@ from remnant.learner.learner_state import (
     restore,
 )
 from remnant.learner.measuring import GuardError
-from remnant.learner.previous_store import drop_previous, keep_previous, restore_previous
-from remnant.learner.receipts import Receipt, make_receipt
+from remnant.learner.previous_store import drop_previous, find_previous, keep_previous
+from remnant.learner.receipts import Receipt, make_receipt, write_receipt
 from remnant.learner.score_calibration import Calibration
 from remnant.learner.store_checks import check_classes, check_history, check_network
 from remnant.learner.update import run_update
@@ -210,9 +210,11 @@ def undo_in_store(path: str | Path) -> LearnerState:
     """
     store = Path(path).resolve()
     with only_updater(store):
+        previous = find_previous(store)
+        state = read_store(previous)  # a damaged one must not take the place of a good one
         with _placing(store):
-            restore_previous(store)
-        return read_store(store)
+            put_in_place(previous, store)
+    return state
 
 
 def forget_in_store(path: str | Path, name: Label) -> str:
@@ -227,15 +229,30 @@ def forget_in_store(path: str | Path, name: Label) -> str:
     return forget_with_receipt(path, name)[0]
 
 
-def forget_with_receipt(path: str | Path, name: Label) -> tuple[str, Receipt]:
-    """As `forget_in_store`, with what was removed for a file of its own."""
+def forget_with_receipt(
+    path: str | Path, name: Label, target: Path | None = None
+) -> tuple[str, Receipt]:
+    """As `forget_in_store`, with what was removed.
+
+    Args:
+        target: The file to write the receipt to. It is written before the store is replaced, so
+            that no class is forgotten without one, and removed if that fails.
+    """
     store = Path(path).resolve()
-    with only_updater(store):
+    with only_updater(store), ExitStack() as stack:
         before, is_stopped = read_store(store), has_checkpoint(store)
         after, message = forget_class(before, name)
         receipt = make_receipt(store, before, after, name)
+        if target is not None:
+            write_receipt(target, receipt)
+            stack.callback(target.unlink, missing_ok=True)
         drop_previous(store)
-        write_store(store, after)
+        try:
+            write_store(store, after)
+        except UnsyncedStoreError:  # the class is forgotten
+            stack.pop_all()
+            raise
+        stack.pop_all()
     if is_stopped:
         message += " The checkpoints of an update that was stopped are removed too."
     return message, receipt
