@@ -101,7 +101,7 @@ def _traversal(chance: random.Random) -> Request:
 
 
 def _odd_name(chance: random.Random) -> Request:
-    name = chance.choice([b"..", b"\0", b"a" * 5000, b"", b" ", b"\x1b[2J", b"a\nb"])
+    name = chance.choice([b"..", b"\0", b"a" * 5000, b"", b" ", b"\x1b[2J", b"a\nb", b"\xff"])
     image = ('name="images"; filename="../../x.png"', png(digit_pictures(0, 1)[0]))
     return "an odd name", _form("/api/teach", [('name="name"', name), image])
 

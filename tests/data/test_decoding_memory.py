@@ -8,13 +8,14 @@ import threading
 import traceback
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from remnant.data import decoding_memory
 from remnant.data.decode import decode_file, decode_stream
-from remnant.data.decoding_memory import MemoryGate, decoding_bytes
+from remnant.data.decoding_memory import MemoryGate, decoding_bytes, webp_bytes
 from remnant.errors import InputError
 
 PIXELS = 40 * 30
@@ -62,6 +63,39 @@ def test_bytes_follow_from_mode_and_format(
 ) -> None:
     with Image.open(stored(mode, file_format, **options)) as picture:
         assert decoding_bytes(picture, PIXELS) == bytes_per_pixel * PIXELS
+
+
+@pytest.mark.parametrize("options", [{}, {"lossless": True}], ids=["lossy", "lossless"])
+@pytest.mark.parametrize(("alpha", "bytes_per_pixel"), [(None, 4 + 12), (77, 4 + 4 + 12)])
+def test_the_size_of_a_webp_is_known_before_it_is_opened(
+    options: dict[str, object], alpha: int | None, bytes_per_pixel: int
+) -> None:
+    picture, file = Image.effect_noise((40, 30), 90).convert("RGB"), io.BytesIO()
+    if alpha is not None:
+        picture.putalpha(alpha)
+    picture.save(file, "WEBP", **options)
+    file.seek(0)
+    assert webp_bytes(file) == bytes_per_pixel * PIXELS
+    assert file.tell() == 0
+    assert webp_bytes(io.BytesIO(file.getvalue()[:29])) == 0  # no header
+
+
+def test_a_webp_waits_for_memory_before_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow's decoder allocates its canvases when it opens a file."""
+    gate, opened = MemoryGate(16 * PIXELS, little=0), []
+    plain = Image.open
+
+    def note(*arguments: Any, **options: Any) -> Image.Image:
+        opened.append(gate._held)
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(Image, "open", note)
+    decode_stream(stored("RGB", "WEBP"), 8, "a.webp", gate=gate)
+    assert opened == [16 * PIXELS]
+    assert gate._held == 0
+    with pytest.raises(InputError, match=r"a\.webp must take at most .* of memory while"):
+        decode_stream(stored("RGB", "WEBP"), 8, "a.webp", gate=MemoryGate(15 * PIXELS))
+    assert len(opened) == 1
 
 
 def test_what_takes_too_much_memory_is_refused() -> None:

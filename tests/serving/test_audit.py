@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from remnant.errors import InputError
+from remnant.files import UnsyncedError
 from remnant.learner import Learner
-from remnant.serving import StoreSession, build_app
+from remnant.learner import store as store_module
+from remnant.serving import StoreSession, build_app, store_session
 from remnant.serving.guard import Rules
 from tests.support.http_client import Client, png
 from tests.support.small_learner import stripes
@@ -54,6 +56,37 @@ def test_what_fails_is_noted_and_what_reads_is_not(audited: Client, tmp_path: Pa
     assert (line["action"], line["outcome"]) == ("undo", "failed")
     assert "nothing to undo" in line["error"]
     assert "digest_after" not in line
+
+
+def test_a_change_that_the_disk_could_not_confirm_is_noted_as_one(
+    audited: Client, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = store_module.write_archive
+
+    def write_unsynced(path: Path, *arguments: Any) -> None:
+        write(path, *arguments)
+        raise UnsyncedError(OSError(5, "Input/output error"), path)
+
+    monkeypatch.setattr(store_module, "write_archive", write_unsynced)
+    assert audited("DELETE", "/api/classes/c").status_code == 409
+    (line,) = lines(tmp_path)
+    assert line["outcome"] == "failed"
+    assert line["digest_after"] == Learner.load(store).digest() != line["digest_before"]
+    assert [one["name"] for one in audited("GET", "/api/classes").json()] == ["a"]
+
+
+def test_a_new_store_that_cannot_be_read_at_once_is_not_called_unchanged(
+    audited: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_session, "read_version", fail)
+        job = audited.taught("e", [png(image) for image in stripes("e")[0]])
+        assert job["state"] == "done"
+    assert "could not be read again" in caplog.text
+    assert [one["name"] for one in audited("GET", "/api/classes").json()] == ["a", "c", "e"]
 
 
 def test_a_file_that_cannot_be_written_is_told_at_the_start(store: Path, tmp_path: Path) -> None:

@@ -73,6 +73,15 @@ def test_a_prediction_is_the_learner_s_of_the_same_file(
     assert best == guesses[:1]
 
 
+def test_a_name_that_is_not_utf_8_is_refused(client: Client) -> None:
+    part = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\n%s\r\n--x--\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = client("POST", "/api/teach", content=part % b"\xff", headers=kind)
+    assert "text in a form must be UTF-8" in sentence(answer, 400)
+    answer = client("POST", "/api/teach", content=part % "\xff".encode(), headers=kind)
+    assert "images must be given" in sentence(answer, 422)
+
+
 def test_whole_exemplars_have_no_completions(client: Client) -> None:
     page = client("GET", "/api/classes/c/exemplars").json()
     assert {one["completed"] for one in page["exemplars"]} == {None}
@@ -297,7 +306,7 @@ BAD = {
     "truncated": (NOISE[:-900], "does not decode"),
     "bomb": (bomb(), "at most 80,000,000 pixels"),
     "column": (bomb(1, 80_000_000), "sides of at most 65,535 pixels"),
-    "memory": (bomb(8_900, 8_900), "at most 192 MiB of memory while it is decoded; a PNG of"),
+    "memory": (bomb(8_900, 8_900), "at most 168 MiB of memory while it is decoded; this PNG file"),
     "tiff": (b"II*\x00" + bytes(100), "must be a whole JPEG, PNG, WebP, BMP or GIF"),
 }
 

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image
 
-from remnant.data.decoding_memory import GATE, MemoryGate, decoding_bytes, memory_for
+from remnant.data.decoding_memory import GATE, MemoryGate, decoding_bytes, memory_for, webp_bytes
 from remnant.errors import InputError
 from remnant.images import crop_box
 
@@ -56,9 +56,8 @@ def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> n
     """
     if path.exists() and not path.is_file():  # a pipe would wait for somebody to write
         raise InputError(f"{path} must be a file; it is not. Remove it.")
-    with _explaining(str(path)), Image.open(path, formats=FORMATS) as picture:
-        _check_pixels(picture, str(path))
-        return _frame(picture, size, draw, str(path), GATE)
+    with _explaining(str(path)), path.open("rb") as file:
+        return _decode(file, size, draw, str(path), GATE)
 
 
 def decode_stream(file: BinaryIO, size: int, name: str, *, gate: MemoryGate = GATE) -> np.ndarray:
@@ -67,9 +66,18 @@ def decode_stream(file: BinaryIO, size: int, name: str, *, gate: MemoryGate = GA
     Args:
         gate: Memory that it shares with others; a picture that takes more than all is refused.
     """
-    with _explaining(name), Image.open(file, formats=FORMATS) as picture:
+    with _explaining(name):
+        return _decode(file, size, None, name, gate)
+
+
+def _decode(
+    file: BinaryIO, size: int, draw: Sequence[float] | None, name: str, gate: MemoryGate
+) -> np.ndarray:
+    needed = webp_bytes(file)
+    _check_memory(needed, "WEBP", name, gate)
+    with gate.hold(needed), Image.open(file, formats=FORMATS) as picture:
         _check_pixels(picture, name)
-        return _frame(picture, size, None, name, gate)
+        return _frame(picture, size, draw, name, MemoryGate(needed) if needed else gate)
 
 
 def frame_picture(picture: Image.Image, size: int, name: str) -> np.ndarray:
@@ -110,6 +118,14 @@ def _check_pixels(picture: Image.Image, name: str) -> None:
         )
 
 
+def _check_memory(needed: int, file_format: str | None, name: str, gate: MemoryGate) -> None:
+    if needed > gate.limit:
+        raise InputError(
+            f"{name} must take at most {gate.limit >> 20} MiB of memory while it is decoded; this "
+            f"{file_format} file takes {needed >> 20} MiB. Make it smaller, or remove it."
+        )
+
+
 def _too_large(name: str) -> InputError:
     return InputError(
         f"{name} must have at most {MAX_PIXELS:,} pixels; it has more. Make it smaller, or remove "
@@ -137,12 +153,8 @@ def _frame(
     # A JPEG tells how it lies before it is loaded; a PNG may tell it behind its pixels.
     frame = _plan_frame(picture, size, draw) if picture.format == "JPEG" else None
     needed = decoding_bytes(picture, full_pixels)
-    if gate is not None and needed > gate.limit:
-        raise InputError(
-            f"{name} must take at most {gate.limit >> 20} MiB of memory while it is decoded; a "
-            f"{picture.format} of {full_pixels:,} pixels takes {needed >> 20} MiB. Make it "
-            "smaller, or remove it."
-        )
+    if gate is not None:
+        _check_memory(needed, picture.format, name, gate)
     with memory_for(picture, needed, gate or GATE):
         return _cut_out(picture, frame or _plan_frame(picture, size, draw), size, draw)
 

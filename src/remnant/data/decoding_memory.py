@@ -6,11 +6,13 @@ A small file can hold a picture of many pixels, so that the size of files limits
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import BinaryIO
 
 from PIL import Image
 
@@ -22,10 +24,33 @@ _MUCH = 4 << 20  # bytes; given back to the system after use, since others will 
 _NARROW_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 3, "I;16B": 3, "I;16L": 3, "I;16N": 3}
 _WIDE = 4  # bytes of a pixel in all other modes
 _WEBP = 12  # bytes per pixel of the decoder's own canvases and of its answer
+_WEBP_HEAD = 30  # bytes, in which the size of the canvases is told
+
+
+def webp_bytes(file: BinaryIO) -> int:
+    """About how many bytes it takes to decode a WebP file; 0 if it has another format.
+
+    Pillow's decoder allocates its canvases when a file is opened: this must be known before.
+    """
+    head = file.read(_WEBP_HEAD)
+    file.seek(-len(head), os.SEEK_CUR)
+    if len(head) < _WEBP_HEAD or head[:4] != b"RIFF" or head[8:12] != b"WEBP":
+        return 0
+    kind = head[12:16]
+    if kind == b"VP8X":
+        width, height = (1 + int.from_bytes(head[at : at + 3], "little") for at in (24, 27))
+        has_alpha = bool(head[20] & 0x10)
+    elif kind == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        width, height, has_alpha = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF), bool(bits >> 28)
+    else:
+        width, height = (int.from_bytes(head[at : at + 2], "little") & 0x3FFF for at in (26, 28))
+        has_alpha = False
+    return width * height * (_WEBP + _WIDE + (_WIDE if has_alpha else 0))
 
 
 def decoding_bytes(picture: Image.Image, full_pixels: int) -> int:
-    """About how many bytes it takes to load a picture and turn it into RGB.
+    """About how many bytes it takes to load a picture and turn it into RGB; not for WebP.
 
     Args:
         picture: Opened, not loaded; a JPEG already drafted to the size that is needed.
@@ -34,8 +59,6 @@ def decoding_bytes(picture: Image.Image, full_pixels: int) -> int:
     pixels = picture.width * picture.height
     is_rgb = picture.mode == "RGB" and "transparency" not in picture.info
     found = pixels * (_NARROW_MODES.get(picture.mode, _WIDE) + (0 if is_rgb else _WIDE))
-    if picture.format == "WEBP":
-        found += pixels * _WEBP
     if "progressive" in picture.info:  # all coefficients are held until the last scan is read
         found += full_pixels * 2 * len(picture.getbands())
     return found
@@ -94,6 +117,7 @@ def memory_for(picture: Image.Image, num_bytes: int, gate: MemoryGate) -> Iterat
                 traceback.clear_frames(error.__traceback__)  # which hold pixels
             if num_bytes > _MUCH:
                 picture.close()  # its pixels too
+                vars(picture).pop("_decoder", None)  # of WebP: two canvases, which close() leaves
                 _give_back()
 
 

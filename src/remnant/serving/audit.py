@@ -50,11 +50,14 @@ class AuditLog:
         if self._path is None:
             yield
             return
-        line = {"client": client, "action": action, **facts, "digest_before": digest()}
+        before = digest()
+        line = {"client": client, "action": action, **facts, "digest_before": before}
         try:
             yield
         except BaseException as error:
-            self._write({**line, "outcome": "failed", "error": str(error) or type(error).__name__})
+            line |= {"outcome": "failed", "error": str(error) or type(error).__name__}
+            after = digest()  # a new store may be in place that the disk could not confirm
+            self._write(line if after == before else {**line, "digest_after": after})
             raise
         self._write({**line, "outcome": "done", "digest_after": digest()})
 

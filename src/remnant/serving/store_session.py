@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from remnant.serving.jobs import ConflictError, Job, Jobs, Observer
 from remnant.serving.schemas import ClassInfo, StoreInfo
 from remnant.serving.store_version import StoreVersion, read_version, stamp_of
 from remnant.serving.uploads import LIMITS, Received
+
+log = logging.getLogger(__name__)
 
 
 class UnreadableError(InputError):
@@ -125,7 +128,7 @@ class StoreSession:
                     guard=guard,
                     quiet=True,
                 )
-                self._version = read_version(self.path)
+                self._read_again()
             return dict(state.history[-1])
 
         with self._write_lock:
@@ -185,9 +188,19 @@ class StoreSession:
                 raise ConflictError(str(error)) from None
             except OSError as error:
                 raise ConflictError(explain_failure(error)) from None
+            self._read_again()
+
+    def _read_again(self) -> None:
+        """After a change, which stands even if this fails: the next request reads it then."""
+        try:
             self._version = read_version(self.path)
+        except (InputError, OSError, MemoryError) as error:
+            log.error("%s could not be read again (%s)", self.path, error)
 
     def _digest(self) -> str:
+        """Of the store as it is on disk."""
+        if self._version.stamp != stamp_of(self.path):
+            self._read_again()
         return self._version.state.digest()
 
     @contextmanager

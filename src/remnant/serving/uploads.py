@@ -21,7 +21,7 @@ LIMITS = UploadLimits(
     images=500,  # below the 1,000 parts of a form that are read
     request_bytes=256 << 20,
     pixels=MAX_PIXELS,
-    decoding_bytes=192 << 20,  # a photo of 12 million pixels as WebP, the most wasteful format
+    decoding_bytes=168 << 20,  # 11 million pixels as WebP, the most wasteful format
     name_characters=100,
 )
 # Chosen: a picture of more than this is decoded alone, so that small ones need not wait for cores.
