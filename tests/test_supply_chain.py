@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -40,6 +41,34 @@ def test_every_dependency_is_locked_within_its_bounds() -> None:
             assert wanted.specifier.contains(LOCK.torch_version())
         else:
             assert wanted.specifier.contains(versions[name]), f"run python .ci/lock.py: {text}"
+
+
+def test_no_version_with_a_known_hole_is_allowed() -> None:
+    """Advisories on what reads bytes from strangers; each floor is the first version without."""
+    mended = {
+        "python-multipart": "0.0.27",
+        "h11": "0.16",
+        "starlette": "1.3.1",
+        "pillow": "12.3",
+        "onnx": "1.21",
+        "jinja2": "3.1.6",
+        "lightning-fabric": "2.6.6",
+        "setuptools": "78.1.1",
+    }
+    extras = PROJECT["project"]["optional-dependencies"]
+    everything = [
+        *PROJECT["project"]["dependencies"],
+        *(one for some in extras.values() for one in some),
+    ]
+    wanted = [Requirement(text) for text in everything]
+    for name, version in mended.items():
+        floors = [
+            min(str(one).strip(">=") for one in each.specifier if one.operator == ">=")
+            for each in wanted
+            if each.name == name
+        ]
+        assert floors
+        assert all(Version(floor) >= Version(version) for floor in floors), name
 
 
 def test_the_lock_names_versions_and_digests_and_nothing_else() -> None:

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from remnant.data import decoding_memory
-from remnant.data.decode import decode_file, decode_stream
+from remnant.data.decode import decode_file, decode_stream, picture_size
 from remnant.data.decoding_memory import MemoryGate, decoding_bytes, webp_bytes
 from remnant.errors import InputError
 
@@ -96,6 +96,19 @@ def test_a_webp_waits_for_memory_before_it_is_opened(monkeypatch: pytest.MonkeyP
     with pytest.raises(InputError, match=r"a\.webp must take at most .* of memory while"):
         decode_stream(stored("RGB", "WEBP"), 8, "a.webp", gate=MemoryGate(15 * PIXELS))
     assert len(opened) == 1
+
+
+def test_the_size_of_a_huge_webp_is_not_asked_of_its_decoder(tmp_path: Path) -> None:
+    """Its canvases would take more than a gigabyte."""
+    file = bytearray(stored("RGBA", "WEBP", lossless=True).getvalue())
+    assert file[12:16] == b"VP8L"
+    bits = int.from_bytes(file[21:25], "little") & ~0xFFFFFFF | 11_999 << 14 | 11_999
+    file[21:25] = bits.to_bytes(4, "little")
+    (tmp_path / "huge.webp").write_bytes(file)
+    with pytest.raises(InputError, match="must take at most 256 MiB of memory while it is decoded"):
+        picture_size(tmp_path / "huge.webp")
+    (tmp_path / "small.png").write_bytes(stored("RGB", "PNG").getvalue())
+    assert picture_size(tmp_path / "small.png") == (40, 30)
 
 
 def test_what_takes_too_much_memory_is_refused() -> None:

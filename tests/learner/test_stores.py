@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors
+import torch
 
 import remnant
 from remnant.archives import read_archive, write_archive
@@ -210,6 +211,13 @@ def drop_a_setting(path: Path) -> None:
     write_archive(path, KIND, VERSION, arrays, metadata | {"remnant": "0.9.0"})
 
 
+def raise_the_budget(path: Path) -> None:
+    """Only where the memory says it, so that it could hold anything."""
+    arrays, metadata = read_archive(path, KIND, VERSION)
+    metadata["memory"]["config"]["budget"] = "900GiB"
+    write_archive(path, KIND, VERSION, arrays, metadata)
+
+
 DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (flip_a_byte, "checksum does not match"),
     (cut_short, "not a readable remnant file"),
@@ -221,6 +229,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str]] = [
     (rewritten(classes=["a"]), "names 1 classes for 2 outputs"),
     (rewritten(settings=7), "cannot be used: settings must be a group of settings"),
     (rewritten(memory={}), "does not hold a usable memory"),
+    (raise_the_budget, "its budget is 900GiB, not "),
     (revised(with_nan), "numbers that are not finite"),
     (revised(with_infinity), "numbers that are not finite"),
     (revised(with_other_types), r"must be of torch\.float32; it is of float64"),
@@ -410,6 +419,23 @@ def test_an_interrupted_update_goes_on_from_its_checkpoint(store: Path) -> None:
     assert counter.steps[0] == 8
     assert learner.digest() == expected_digest()
     assert names_in(store.parent) == [store.name, f"{store.name}.before"]
+
+
+def test_an_interrupted_update_goes_on_with_the_threads_that_it_had(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last bits of sums depend on them."""
+    used: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", used.append)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    with pytest.raises(KeyboardInterrupt):
+        learn_into_store(store, *stripes("e"), threads=None, quiet=True, watchers=(Counter(9),))
+    learn_into_store(store, *stripes("f"), threads=None, quiet=True)  # another update
+    assert 3 not in used
+    with pytest.raises(KeyboardInterrupt):
+        learn_into_store(store, *stripes("e"), threads=None, quiet=True, watchers=(Counter(9),))
+    learn_into_store(store, *stripes("e"), threads=None, quiet=True)
+    assert used[-1] == 3
 
 
 def test_a_first_update_goes_on_too_though_there_is_no_store_yet(tmp_path: Path) -> None:

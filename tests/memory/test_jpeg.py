@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from remnant.memory import Candidate, Exemplar
-from remnant.memory.codecs.jpeg import JpegCodec, JpegConfig, flat_step
+from remnant.memory.codecs.jpeg import JpegCodec, JpegCoder, JpegConfig, _split, flat_step
 from remnant.randomness import generator
 from tests.support.strategies import Shape, images, smooth
 
@@ -86,3 +86,13 @@ def test_with_a_target_the_first_byte_says_the_quality() -> None:
 @pytest.mark.parametrize(("quality", "step"), [(1, 255), (25, 96), (50, 48), (75, 24), (100, 1)])
 def test_the_step_follows_the_scale_of_libjpeg(quality: int, step: int) -> None:
     assert flat_step(quality) == step
+
+
+@pytest.mark.parametrize("shape", [(7, 300, 3), (64, 40, 1), (8, 8, 3)])
+@pytest.mark.parametrize("quality", [5, 75])
+def test_shared_headers_are_those_of_a_whole_file(shape: Shape, quality: int) -> None:
+    """They are made from a small picture: a stranger's file may tell of a huge one."""
+    coder = JpegCoder(shape, "4:2:0", "standard")
+    assert coder.tables(quality) == _split(coder._file(np.zeros(shape, np.uint8), quality))[0]
+    huge = JpegCoder((65_000, 65_000, 3)).tables(50)  # 12 GB of pixels
+    assert len(huge) == len(JpegCoder((8, 8, 3)).tables(50))

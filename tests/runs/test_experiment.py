@@ -275,6 +275,19 @@ def test_a_run_goes_on_with_the_threads_that_it_began_with(
     assert used[-1] == 2
 
 
+def test_what_a_power_cut_made_of_a_line_is_removed(tmp_path: Path, no_page: None) -> None:
+    folder = tmp_path / "run"
+    stop_at(folder, 0, 7)
+    events = folder / "events.jsonl"
+    content = bytearray(events.read_bytes())
+    content[10:30] = bytes(20)
+    events.write_bytes(content)
+    resume(folder)
+    lines = events.read_bytes().splitlines()
+    assert all(isinstance(json.loads(line), dict) for line in lines)
+    assert json.loads(lines[-1])["event"]
+
+
 def test_a_folder_that_is_no_run_is_not_resumed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no config\.json"):
         resume(tmp_path)

@@ -148,6 +148,37 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(
     assert "weight_decay-1e+30 failed" in again.err
 
 
+@pytest.mark.parametrize("error", [KeyError("x"), AssertionError("y"), OSError(13, "Denied")])
+def test_whatever_stops_one_run_does_not_stop_the_others(error: Exception, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    tried = []
+
+    def fail(_: Path) -> None:
+        raise error
+
+    runs = {"a": fail, "b": tried.append}
+    assert sweeps._try_each(runs, tmp_path, None) == {"a": error}
+    assert tried == [tmp_path / "b"]
+
+
+def test_a_full_disk_stops_all_runs(tmp_path: Path) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        sweeps._try_each({"a": fail, "b": fail}, tmp_path, None)
+
+
+def test_a_finished_run_without_its_page_gets_it_when_a_sweep_goes_on(
+    command: Command, tmp_path: Path
+) -> None:
+    command("run", "digits-er", *SETTINGS, "--seeds", "1,2", "--out", "several")
+    page = tmp_path / "several" / "seed-1" / "report.html"
+    page.unlink()
+    assert command("resume", "several").code == 0
+    assert page.exists()
+
+
 def test_several_recipes_run_into_one_folder_with_one_table(
     command: Command, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def test_names_reach_the_terminal_as_one_line_without_escape_codes(
     outcomes = [
         command("inspect", "s.remnant"),
         command("predict", "s.remnant", f"{hostile}.png", f"{hostile}.jpg"),
+        command("predict", "s.remnant", f"{hostile}.png", "--csv"),
         command("forget", "s.remnant", hostile, "--yes"),
         command("forget", "s.remnant", hostile, "--yes"),
     ]

@@ -60,10 +60,10 @@ def print_csv(predictions: Iterable[FilePrediction]) -> int:
         if not one.is_known:
             writer.writerow((_shown(one.file), 0, "none of these", ""))
         for rank, (name, probability) in enumerate(one.top, start=1):
-            writer.writerow((_shown(one.file), rank, name, f"{probability:.6f}"))
+            writer.writerow((_shown(one.file), rank, visible(name), f"{probability:.6f}"))
     return num_failed
 
 
 def _shown(file: Path) -> str:
-    """A file name as valid text, whatever its bytes."""
-    return os.fsencode(file).decode("utf-8", "backslashreplace")
+    """A file name as valid text, whatever its bytes, without escape codes and line breaks."""
+    return visible(os.fsencode(file).decode("utf-8", "backslashreplace"))

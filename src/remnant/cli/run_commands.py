@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from remnant.cli import console
 from remnant.errors import InputError
+from remnant.terminal.visible import visible
 
 
 def run(
@@ -278,7 +279,7 @@ def _tell_failure(name: str, error: Exception) -> None:
         return
     if not isinstance(error, InputError):
         console.notes.print("".join(traceback.format_exception(error)), markup=False)
-    console.notes.print(f"remnant: {name} failed: {error}", style="bold red", markup=False)
+    console.notes.print(f"remnant: {name} failed: {visible(error)}", style="bold red", markup=False)
 
 
 def _print_sweep(folder: Path, outcome: Any) -> None:

@@ -54,10 +54,25 @@ def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> n
         InputError: The file cannot be read, is no whole image, has too many pixels, or takes too
             much memory to decode.
     """
-    if path.exists() and not path.is_file():  # a pipe would wait for somebody to write
-        raise InputError(f"{path} must be a file; it is not. Remove it.")
+    _check_is_file(path)
     with _explaining(str(path)), path.open("rb") as file:
         return _decode(file, size, draw, str(path), GATE)
+
+
+def picture_size(path: Path) -> tuple[int, int]:
+    """Width and height of the image in `path`, as they lie in the file.
+
+    Raises:
+        InputError: As for `decode_file`, as far as it shows without decoding.
+    """
+    name = str(path)
+    _check_is_file(path)
+    with _explaining(name), path.open("rb") as file:
+        needed = webp_bytes(file)
+        _check_memory(needed, "WEBP", name, GATE)
+        with GATE.hold(needed), Image.open(file, formats=FORMATS) as picture:
+            _check_pixels(picture, name)
+            return picture.size
 
 
 def decode_stream(file: BinaryIO, size: int, name: str, *, gate: MemoryGate = GATE) -> np.ndarray:
@@ -106,6 +121,11 @@ def _explaining(name: str) -> Iterator[None]:
             f"{name} must be a whole JPEG, PNG, WebP, BMP or GIF image; it does not decode. "
             "Replace or remove the file."
         ) from None
+
+
+def _check_is_file(path: Path) -> None:
+    if path.exists() and not path.is_file():  # a pipe would wait for somebody to write
+        raise InputError(f"{path} must be a file; it is not. Remove it.")
 
 
 def _check_pixels(picture: Image.Image, name: str) -> None:

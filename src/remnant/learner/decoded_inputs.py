@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from remnant.data.decode import FORMATS, decode_file, frame_picture
+from remnant.data.decode import decode_file, frame_picture, picture_size
 from remnant.data.file_images import MAX_IN_MEMORY_BYTES, FileImages, PathTable
 from remnant.errors import InputError
 from remnant.images import ArrayImages, Images
@@ -45,14 +45,7 @@ def _shorter_side(item: RawImage) -> int:
         return min(item.size)
     if isinstance(item, FramedImage):
         return min(item.pixels.shape[:2])
-    if not item.is_file():
-        _framed(item, 8, "")  # raises an error that says what is wrong
-    try:
-        with Image.open(item, formats=FORMATS) as picture:
-            return min(picture.size)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        _framed(item, 8, "")  # raises an error that says what is wrong
-        raise
+    return min(picture_size(item))
 
 
 def read(given: RawInputs, size: int) -> Images:

@@ -67,6 +67,9 @@ def run_update(
     training = defaults.choose_training(parameters)
     device = acceleration_of(training).accelerator
     plan = plan_update(before, parameters, images, labels, test, device)
+    saved = UpdateFolder(folder, plan, parameters)
+    if training.threads is None:  # what was interrupted goes on with the threads that it had
+        training = training.model_copy(update={"threads": saved.threads()})
     look = Preprocessing(plan.config.augment, plan.config.mean, plan.config.std)
     trainer = Trainer(
         Processes(training),
@@ -75,7 +78,6 @@ def run_update(
         accumulate=training.accumulate,
         checkpoint_every_steps=training.checkpoint_every_steps,
     )
-    saved = UpdateFolder(folder, plan, parameters)
     update = _Update(before, parameters, trainer, saved, began)
     speed = update.choose_epochs()
     if before is not None and saved.is_done(before):

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from remnant.errors import InputError
 from remnant.learner.epoch_ends import EpochEnds
 from remnant.learner.learner_state import LearnerParameters, LearnerState
@@ -14,7 +16,7 @@ from remnant.learner.update_plan import UpdatePlan
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
 
-_ENDS, _SPENT = "epoch_ends", "seconds"  # in the metadata of a checkpoint
+_ENDS, _SPENT, _THREADS = "epoch_ends", "seconds", "threads"  # in the metadata of a checkpoint
 
 
 class UpdateFolder:
@@ -58,6 +60,16 @@ class UpdateFolder:
         self.plan = planned
         return False
 
+    def threads(self) -> int | None:
+        """On which the last bits depend: of this same update, if it was interrupted."""
+        point = self._newest()
+        if point is None:
+            return None
+        mark, state = self._split(point)
+        is_same = mark == self._mark | {"epochs": mark.get("epochs")}
+        found = state.get(_THREADS)
+        return found if is_same and type(found) is int and found > 0 else None
+
     def is_done(self, before: LearnerState) -> bool:
         """Whether a process was killed after it had finished this same update.
 
@@ -86,7 +98,7 @@ class UpdateFolder:
         return self._start
 
     def save(self, point: Point, arrays: Arrays) -> None:
-        state: dict[str, Any] = {}
+        state: dict[str, Any] = {_THREADS: torch.get_num_threads()}
         if self.ends is not None:
             state[_ENDS] = self.ends.state()
         if self.pace is not None:
@@ -96,7 +108,7 @@ class UpdateFolder:
     def _split(self, point: Point) -> tuple[dict[str, Any], dict[str, Any]]:
         """The mark of a point, and the state of what watched it."""
         mark = dict(self.checkpoints.load(point)[1])
-        return mark, {name: mark.pop(name) for name in (_ENDS, _SPENT) if name in mark}
+        return mark, {name: mark.pop(name) for name in (_ENDS, _SPENT, _THREADS) if name in mark}
 
     def _newest(self) -> Point | None:
         try:

@@ -430,6 +430,18 @@ class Memory:
             f"{source} does not hold a usable memory: {problem}. Restore it from a copy."
         )
 
+    def require_budget(self, budget: str, source: str) -> None:
+        """Compare the budget with that of the settings around it.
+
+        Raises:
+            InputError: They differ; the message begins with `source`.
+        """
+        if self.config.budget != budget:
+            raise InputError(
+                f"{source} does not hold a usable memory: its budget is {self.config.budget}, not "
+                f"{budget}. Restore it from a copy."
+            )
+
     def digest(self) -> str:
         """SHA-256 of everything stored; equal to that of the saved file."""
         if self._digest is None:

@@ -59,10 +59,16 @@ class EventLog:
         self._is_named = path.exists()  # for good, also after a power cut
         self._folder = folder
         self._file = path.open("r+b" if path.exists() else "w+b")
-        # A log that lost its end (or was deleted) goes on from its last whole line.
+        # A log that lost its end (or was deleted) goes on from its last whole line, and without
+        # those that a power cut turned into something else.
         kept = self._file.read(counters.events_bytes)
-        counters.events_bytes = kept.rfind(b"\n") + 1
-        self._file.seek(counters.events_bytes)
+        lines = kept[: kept.rfind(b"\n") + 1].splitlines(keepends=True)
+        whole = b"".join(line for line in lines if _is_event(line))
+        if not kept.startswith(whole):
+            self._file.seek(0)
+            self._file.write(whole)
+        counters.events_bytes = len(whole)
+        self._file.seek(len(whole))
         self._file.truncate()
 
     def write(self, event: str, **values: Any) -> None:
@@ -149,3 +155,10 @@ def setting(config: Json, name: str) -> Any:
     for part in name.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value
+
+
+def _is_event(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False

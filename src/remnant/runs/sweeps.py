@@ -5,6 +5,7 @@ One run that fails does not stop the others.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import re
@@ -24,6 +25,8 @@ from remnant.training.launchers import is_main_process
 RunOne = Callable[[RunConfig, Path], None]
 Tell = Callable[[str, Exception], None]  # the name of a run that failed, and why
 Grid = Mapping[str, Sequence[Any]]  # settings by their keys in config.json, and the values of each
+# Errors of the disk, which the next run would meet too.
+_NO_USE_TO_GO_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,9 @@ def _try_each(
     for name, carry_out in runs.items():
         try:
             carry_out(folder / name)
-        except (ValueError, RuntimeError, MemoryError) as error:  # InputError among the first
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _NO_USE_TO_GO_ON:
+                raise
             failed[name] = error
             untold.append(name)
         if tell is not None and any(path.is_dir() for path in folder.iterdir()):
@@ -159,6 +164,11 @@ def is_sweep(folder: Path) -> bool:
     return (folder / SWEEP).exists()
 
 
+def _has_page(run: Path) -> bool:
+    """Whether a run is finished to the last; one that was killed before its page is not."""
+    return is_finished(run) and (run / REPORT).exists()
+
+
 def resume_all(
     folder: Path, run_one: RunOne, resume_one: Callable[[Path], None], tell: Tell | None = None
 ) -> SweepOutcome:
@@ -168,7 +178,7 @@ def resume_all(
         InputError: All are finished, or the folder is damaged.
     """
     plan = read_json_object(folder / SWEEP, "the configs of several runs")
-    waiting = [name for name in plan if not is_finished(folder / name)]
+    waiting = [name for name in plan if not _has_page(folder / name)]
     if not waiting and (folder / REPORT).exists():
         raise InputError(f"all runs in {folder} are finished. See {folder / REPORT}.")
 

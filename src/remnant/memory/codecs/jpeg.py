@@ -15,7 +15,7 @@ from remnant.memory.codecs.rates import RateConfig
 
 _SOI, _EOI = b"\xff\xd8", b"\xff\xd9"
 _SHARED = (0xDB, 0xC0, 0xC4, 0xDA)  # DQT, SOF0, DHT, SOS: what a decoder needs, all else is dropped
-_START_OF_SCAN = 0xDA
+_START_OF_FRAME, _START_OF_SCAN = 0xC0, 0xDA
 _FLAT_STEP = 48  # of quality 50; at 75, 24 gives 31 dB on CIFAR-100
 _MAX_SIDE = 65_500  # of libjpeg
 
@@ -58,8 +58,9 @@ class JpegCoder(Coder):
 
     def tables(self, quality: int) -> bytes:
         if quality not in self._headers:
-            blank = self._file(np.zeros(self.shape, dtype=np.uint8), quality)
-            self._headers[quality] = _split(blank)[0]
+            # Of a small picture, whatever the size: the shape may come from a stranger's file.
+            blank = self._file(np.zeros((8, 8, self.shape[2]), dtype=np.uint8), quality)
+            self._headers[quality] = _of_size(_split(blank)[0], self.shape)
         return self._headers[quality]
 
     def encode(self, picture: np.ndarray, quality: int) -> bytes:
@@ -98,6 +99,15 @@ def flat_step(quality: int) -> int:
     """The quantiser step of a quality, by the rule with which libjpeg scales its tables."""
     percent = 5000 // quality if quality < 50 else 200 - 2 * quality
     return min(255, max(1, (_FLAT_STEP * percent + 50) // 100))
+
+
+def _of_size(header: bytes, shape: Shape) -> bytes:
+    """The headers of a JPEG file with another height and width."""
+    place = len(_SOI)
+    while header[place + 1] != _START_OF_FRAME:
+        place += 2 + int.from_bytes(header[place + 2 : place + 4])
+    sides = b"".join(side.to_bytes(2) for side in shape[:2])
+    return header[: place + 5] + sides + header[place + 5 + len(sides) :]
 
 
 def _split(file: bytes) -> tuple[bytes, bytes]:
