@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from remnant.data.stream import StreamConfig
 from remnant.errors import InputError
 from remnant.learner import Learner
 from remnant.learner.learner_state import LearnerParameters
+from remnant.learner.scratch_folder import ScratchFolder
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
 from remnant.runs.experiment import run
@@ -266,11 +269,31 @@ def test_an_interrupted_learner_leaves_no_folder_behind_when_it_goes() -> None:
     learner = tiny_learner()
     with pytest.raises(KeyboardInterrupt):
         learner.partial_fit(*stripes("a"), watchers=(Counter(3),))
-    work = learner._work_folder
-    assert work is not None
-    assert list(work.iterdir())
+    assert learner._scratch is not None
+    work = learner._scratch.path
+    assert len(list(work.iterdir())) > 1
     del learner
     assert not work.exists()
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("remnant-killed", "remnant-young", "remnant-not-ours", "other"):
+        (tmp_path / name).mkdir()
+        if name != "remnant-not-ours":
+            (tmp_path / name / "lock").touch()
+        if name != "remnant-young":
+            os.utime(tmp_path / name, (0, 0))
+    os.utime(tmp_path / "remnant-killed" / "lock", (0, 0))
+    in_use = ScratchFolder()
+    os.utime(in_use.path / "lock", (0, 0))
+    ScratchFolder().remove()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"remnant-young", "remnant-not-ours", "other", in_use.path.name}
+    in_use.remove()
+    assert not in_use.path.exists()
 
 
 # --------------------------------------------------------------------------------------- forgetting

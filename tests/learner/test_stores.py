@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import safetensors
 import torch
+from PIL import Image
 
 import remnant
 from remnant.archives import read_archive, write_archive
@@ -404,6 +405,28 @@ def test_a_store_can_be_read_while_it_is_updated(store: Path) -> None:
         assert Learner.load(store).digest() == before
         with pytest.raises(InputError, match="being updated"):
             Learner.load(store).save(store)
+
+
+@pytest.mark.parametrize("codec", ["raw", "jpeg", "webp", "transform"])
+@pytest.mark.parametrize("ending", ["jpg", "png", "webp"])
+def test_nothing_that_a_photo_tells_beside_its_pixels_is_stored(
+    codec: str, ending: str, tmp_path: Path
+) -> None:
+    secret = "48.8584 N, 2.2945 E: my home"
+    notes = Image.Exif()
+    notes[0x010E] = notes[0x9286] = secret  # description, comment
+    images, labels = stripes("a", "c")
+    for index, (image, label) in enumerate(zip(images, labels, strict=True)):
+        path = tmp_path / "photos" / label / f"{index}.{ending}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path, exif=notes)
+        assert secret.encode() in path.read_bytes()
+    store = tmp_path / "x.remnant"
+    learn_into_store(store, tmp_path / "photos", **TINY | {"codec": codec})
+    learn_into_store(store, tmp_path / "photos", quiet=True)
+    files = list(tmp_path.glob("x.remnant*"))
+    assert len(files) == 2  # the store, and the one before
+    assert all(secret.encode() not in path.read_bytes() for path in files)
 
 
 # ---------------------------------------------------------------------------------- interruption

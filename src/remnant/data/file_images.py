@@ -14,12 +14,14 @@ from PIL import Image
 from torch import Tensor
 
 from remnant.data.decode import decode_file
+from remnant.errors import InputError
 from remnant.images import ArrayImages, Images, resized_crops
 
 # What is small enough to be kept in memory, decoded; the rest is decoded whenever it is read.
 MAX_IN_MEMORY_SIZE = 64  # px, of an image
 MAX_IN_MEMORY_BYTES = 2 << 30  # of a data set
 _CHUNK = 1024  # images decoded at a time while a set is brought into memory
+_NAMED = 20  # images that cannot be read; of more, the number is given
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,24 @@ def resize_images(images: Tensor, size: int) -> Tensor:
 
 
 def _read_all(images: Images) -> ArrayImages:
+    """All images; if some cannot be read, the error has a sentence for each of them."""
     pixels = torch.empty(len(images), *images.shape, dtype=torch.uint8)
-    for start in range(0, len(images), _CHUNK):
-        positions = torch.arange(start, min(start + _CHUNK, len(images)))
-        pixels[positions] = images.read(positions)
+    problems: list[str] = []
+    for positions in torch.arange(len(images)).split(_CHUNK):
+        try:
+            pixels[positions] = images.read(positions)
+        except InputError:
+            problems += [text for one in positions.split(1) if (text := _problem(images, one))]
+    if problems:
+        more = len(problems) - _NAMED
+        raise InputError("\n".join(problems[:_NAMED] + [f"{more:,} more."] * (more > 0)))
     return ArrayImages(pixels)
+
+
+def _problem(images: Images, position: Tensor) -> str | None:
+    """Why an image cannot be read, if so."""
+    try:
+        images.read(position)
+    except InputError as error:
+        return str(error)
+    return None

@@ -111,8 +111,9 @@ def _tensors_in(message: Any) -> Iterator[Any]:
 
 @contextmanager
 def _explaining(source: str) -> Iterator[None]:
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    import onnxruntime
 
+    state: Any = onnxruntime.capi.onnxruntime_pybind11_state
     own = tuple(
         one for one in vars(state).values() if isinstance(one, type) and issubclass(one, Exception)
     )

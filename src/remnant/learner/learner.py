@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,6 +24,7 @@ from remnant.learner.learner_state import (
 )
 from remnant.learner.onnx_export import export
 from remnant.learner.predictor import Exemplars, Predictor
+from remnant.learner.scratch_folder import ScratchFolder
 from remnant.learner.store import read_store, write_store
 from remnant.learner.update import run_update
 from remnant.learner.work_folder import only_updater
@@ -311,7 +310,7 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     _state: LearnerState | None = None
     _predictor: Predictor | None = None
-    _work_folder: Path | None = None
+    _scratch: ScratchFolder | None = None
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._state is not None
@@ -330,8 +329,9 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _set_state(self, state: LearnerState) -> None:
         self._state, self._predictor = state, None
-        if self._work_folder is not None:
-            shutil.rmtree(self._work_folder, ignore_errors=True)
+        if self._scratch is not None:
+            self._scratch.remove()
+            self._scratch = None
 
     def _parameters(self) -> LearnerParameters:
         return LearnerParameters.of(self.get_params(deep=False))
@@ -343,7 +343,7 @@ class Learner(ClassifierMixin, BaseEstimator):
 
     def _make_work_folder(self) -> Path:
         """For the checkpoints of a learner without a file; deleted with the learner."""
-        if self._work_folder is None or not self._work_folder.is_dir():
-            self._work_folder = Path(tempfile.mkdtemp(prefix="remnant-"))
-            weakref.finalize(self, shutil.rmtree, self._work_folder, ignore_errors=True)
-        return self._work_folder
+        if self._scratch is None or not self._scratch.path.is_dir():
+            self._scratch = ScratchFolder()
+            weakref.finalize(self, self._scratch.remove)
+        return self._scratch.path

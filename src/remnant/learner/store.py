@@ -137,6 +137,7 @@ def _revive(header: StoreHeader, arrays: Arrays, source: str) -> Method[Any]:
     method = restore(header.settings, header.task_sizes, (dict(arrays), header.memory), source)
     if method.memory is not None:
         method.memory.require_classes([str(name) for name in header.classes], source)
+        assert header.settings.memory is not None, "what has a memory has settings for it"
         method.memory.require_budget(header.settings.memory.budget, source)
     return method
 
