@@ -113,7 +113,8 @@ def _tensors_in(message: Any) -> Iterator[Any]:
 def _explaining(source: str) -> Iterator[None]:
     import onnxruntime
 
-    state: Any = onnxruntime.capi.onnxruntime_pybind11_state
+    runtime: Any = onnxruntime
+    state = runtime.capi.onnxruntime_pybind11_state
     own = tuple(
         one for one in vars(state).values() if isinstance(one, type) and issubclass(one, Exception)
     )
