@@ -3,7 +3,8 @@
 The model: a folder is a table of names, a file is an inode with bytes. Bytes are certain once the
 file is synced; until then a crash leaves none, some or all of them. A name that is made, moved or
 removed is certain once its folder is synced; until then any part of such changes may be lost,
-whatever their order. That is weaker than what journaling file systems promise.
+whatever their order. A sector that was being written may hold anything. That is weaker than what
+journaling file systems promise.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ Inode = int
 Names = dict[Path, Inode]
 
 _MOST_LOST = 5  # changes of names that are combined in every way; of more, some ways are drawn
+_SECTOR = 512  # bytes
 _MOST_REPEATS = 30  # in a row, of states tried at this moment; then there are hardly others
 
 
@@ -194,7 +196,7 @@ class RecordedDisk:
                 ends = [0, len(content) // 2, len(content) - 1, len(content)]
                 kept = chance.choice(ends) if chance.random() < 0.2 else chance.randint(0, ends[-1])
                 least = len(certain) if content.startswith(certain) else 0  # more was appended
-                contents[inode] = content[: max(least, kept)]
+                contents[inode] = _spoiled(content[: max(least, kept)], least, chance)
         return {path: contents.get(inode, b"") for path, inode in names.items()}
 
 
@@ -224,3 +226,13 @@ def _move(names: Names, old: Path, new: Path) -> None:
 def _drop(names: Names, folder: Path) -> None:
     for path in [path for path in names if path.is_relative_to(folder)]:
         del names[path]
+
+
+def _spoiled(content: bytes, certain: int, chance: random.Random) -> bytes:
+    """Sometimes with zeros or nonsense in one sector of what is not certain."""
+    if len(content) <= certain or chance.random() > 0.3:
+        return content
+    begin = max(certain, chance.randrange(certain, len(content)) // _SECTOR * _SECTOR)
+    end = min(len(content), begin + _SECTOR)
+    other = bytes(end - begin) if chance.random() < 0.5 else chance.randbytes(end - begin)
+    return content[:begin] + other + content[end:]
