@@ -62,7 +62,7 @@ class BiMAEConfig(MethodConfig):
 
     # Ablations of the paper.
 
-    generate_replay: bool = True  # off: hidden patches of exemplars are filled with a plain colour
+    generate_replay: bool = True  # off: only the stored patches of exemplars are shown
     # "decoder": the decoder learns to redraw, but the encoder gets no gradient from it
     reconstruction: Literal["on", "decoder", "off"] = "on"
     has_detail_branch: bool = True

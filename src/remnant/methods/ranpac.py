@@ -8,8 +8,8 @@ features, and leaves the classifier that never saw it, bit for bit.
 
 Departs from [ranpac]: the features of each image are kept, a byte per number, in place of the sum
 of their products. They are fewer bytes below ten thousand images, and a class can be taken out.
-Departs from [ranpac]: the projection is of signs, which are the same on every machine, so that it
-follows from the seed and is not stored.
+Departs from [ranpac]: the projection is of signs, which are the same on every machine and for
+every seed, so that it is not stored.
 Departs from [ranpac]: 2,000 projected features (10,000 there), and every class counts alike,
 however many images it has.
 Departs from [ranpac]: the encoder is not adapted to the first task.
