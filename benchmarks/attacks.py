@@ -1,13 +1,13 @@
 """Attack what docs/reliability.md promises, and write what was tried into it.
 
-    python benchmarks/attacks.py --letters A,C --scale 0.1 --seed 0 --results attacks.jsonl
-    python benchmarks/attacks.py --minutes 30 --results attacks.jsonl
-    python benchmarks/attacks.py --write attacks.jsonl
+    python benchmarks/attacks.py --letters A,C --scale 0.1 --seed 0 --results new.jsonl
+    python benchmarks/attacks.py --minutes 30 --results new.jsonl
+    python benchmarks/attacks.py --write
 
 The attacks are those of tests/attacks. With --minutes they are repeated with one seed after another
 until the time is up. With --results every attack adds a line to a file, so that a long attack can
-be made of many short ones; --write adds the lines up and writes the table. Exits with 1 if anything
-broke.
+be made of many short ones. The lines on the page are in tests/attacks/results.jsonl; --write adds
+them up and writes the table. Exits with 1 if anything broke.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from tests.support.small_learner import add_pixels
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
+RESULTS = ROOT / "tests" / "attacks" / "results.jsonl"
 
 
 def controls(folder: Path, seed: int, count: int) -> Tally:
@@ -170,6 +171,15 @@ def read_results(path: Path) -> tuple[dict[str, Tally], list[str]]:
     return found, sorted({line["commit"] for line in newest.values()})
 
 
+def kept_table() -> str:
+    """The table of the page."""
+    tallies, commits = read_results(RESULTS)
+    command = (
+        "python benchmarks/attacks.py --scale S --seed N --results tests/attacks/results.jsonl"
+    )
+    return table(tallies, [command, "--write"], commits)
+
+
 def _commit() -> str:
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -192,17 +202,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, help="repeat with other seeds for so long")
     parser.add_argument("--results", type=Path, help="a file to which lines are added")
-    parser.add_argument("--write", type=Path, help="write the table of these results to the page")
+    parser.add_argument("--write", action="store_true", help="write the table to the page")
     given = parser.parse_args()
-    if given.write is not None:
-        commands = [
-            "python benchmarks/attacks.py --scale S --seed N --results attacks.jsonl",
-            "--write attacks.jsonl",
-        ]
-        text = PAGE.read_text()
-        tallies, commits = read_results(given.write)
-        inner = table(tallies, commands, commits)
-        PAGE.write_text(write_between_markers(text, "attacks-output", inner))
+    if given.write:
+        PAGE.write_text(write_between_markers(PAGE.read_text(), "attacks-output", kept_table()))
         return
     warnings.filterwarnings("ignore", module=r"PIL\.")
     add_pixels()

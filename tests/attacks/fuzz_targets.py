@@ -1,7 +1,7 @@
 """Every parser that reads bytes from strangers, as a function of bytes for a fuzzer.
 
 A target returns for what it reads or refuses with a sentence, and raises for everything else. The
-files in `corpus/` are inputs that once made one raise, and a few that reach far into the parsers.
+files in `corpus/`, if there are any, are inputs that once made one raise.
 """
 
 from __future__ import annotations

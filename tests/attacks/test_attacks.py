@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.attacks import PAGE, kept_table
 from remnant.errors import InputError
 from remnant.methods import METHODS
 from tests.attacks import (
@@ -51,6 +52,11 @@ LARGE: list[tuple[Attack, int]] = [
     (forgetting.attack, 100),
     (same_seeds.attack, 20),
 ]
+
+
+def test_the_page_tells_what_was_tried() -> None:
+    """After `python benchmarks/attacks.py --write`."""
+    assert kept_table() in PAGE.read_text()
 
 
 @pytest.fixture(autouse=True)
