@@ -187,5 +187,6 @@ def describe(config: LearnerConfig) -> str:
         parts.append(f"memory of {config.memory.budget} as {config.memory.codec.name}")
     if METHODS[config.method.name].trains:
         first = config.method.first
-        parts.append(f"{first.epochs:,} epochs of batches of {first.batch_size}")
+        unit = "epoch" if first.epochs == 1 else "epochs"
+        parts.append(f"{first.epochs:,} {unit} of batches of {first.batch_size}")
     return f"{config.method.name}: {'; '.join(parts)}"
