@@ -25,6 +25,11 @@ from remnant.training.launchers import is_main_process
 RunOne = Callable[[RunConfig, Path], None]
 Tell = Callable[[str, Exception], None]  # the name of a run that failed, and why
 Grid = Mapping[str, Sequence[Any]]  # settings by their keys in config.json, and the values of each
+# What a method, its settings or its data can raise; InputError is a ValueError.
+_OF_ONE_RUN = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError,
+    RuntimeError, TypeError, ValueError,
+)  # fmt: skip
 # Errors of the disk, which the next run would meet too.
 _NO_USE_TO_GO_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
@@ -139,7 +144,7 @@ def _try_each(
     for name, carry_out in runs.items():
         try:
             carry_out(folder / name)
-        except Exception as error:
+        except _OF_ONE_RUN as error:
             if isinstance(error, OSError) and error.errno in _NO_USE_TO_GO_ON:
                 raise
             failed[name] = error
