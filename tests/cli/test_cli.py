@@ -382,6 +382,7 @@ def test_an_image_that_does_not_decode_is_named(command: Command, tmp_path: Path
     assert str(broken) in command("run", "digits-er", *folder_settings(pictures)).sentence
     (pictures / "cat" / "2.png").write_bytes(b"")
     told = command("run", "digits-er", *folder_settings(pictures)).err
+    assert r"\n" not in told
     assert str(broken) in told  # all that must be mended, at once
     assert str(pictures / "cat" / "2.png") in told
     assert [path.name for path in tmp_path.iterdir()] == ["pictures"]

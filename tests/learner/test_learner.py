@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import re
 import tempfile
@@ -294,6 +296,20 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(
     assert left == {"remnant-young", "remnant-not-ours", "other", in_use.path.name}
     in_use.remove()
     assert not in_use.path.exists()
+
+
+def test_without_locks_no_folder_of_another_process_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    other = ScratchFolder()
+    os.utime(other.path / "lock", (0, 0))
+    ScratchFolder().remove()
+    assert other.path.exists()
 
 
 # --------------------------------------------------------------------------------------- forgetting

@@ -174,6 +174,16 @@ def test_a_file_system_without_links_modes_folder_syncs_and_locks_holds_stores(
     assert command("forget", store, "a", "--yes").code == 0
 
 
+def test_a_store_that_was_deleted_comes_back_as_it_was_before(
+    command: Command, store: Path
+) -> None:
+    before = store.read_bytes()
+    command("learn", store, "more")
+    store.unlink()
+    assert "as it was before its last update: 2 classes" in command("undo", store).out
+    assert store.read_bytes() == before
+
+
 def test_a_damaged_earlier_store_does_not_replace_a_good_one(command: Command, store: Path) -> None:
     command("learn", store, "more")
     present, previous = store.read_bytes(), previous_of(store)

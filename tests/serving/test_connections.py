@@ -185,7 +185,6 @@ def test_who_is_refused_waits_and_nobody_else_does(
         refused.recv(1)
     assert served.is_answering()
     refused.settimeout(PATIENCE)
-    refused.sendall(b"more nonsense\r\n\r\n")
     assert all_of(refused).startswith(b"HTTP/1.1 4")
     assert time.monotonic() - began >= 1.0
     served.stop()

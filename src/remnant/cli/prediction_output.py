@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import os
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remnant.cli import console
@@ -58,12 +56,7 @@ def print_csv(predictions: Iterable[FilePrediction]) -> int:
     for one in predictions:
         num_failed += one.error is not None
         if not one.is_known:
-            writer.writerow((_shown(one.file), 0, "none of these", ""))
+            writer.writerow((visible(one.file), 0, "none of these", ""))
         for rank, (name, probability) in enumerate(one.top, start=1):
-            writer.writerow((_shown(one.file), rank, visible(name), f"{probability:.6f}"))
+            writer.writerow((visible(one.file), rank, visible(name), f"{probability:.6f}"))
     return num_failed
-
-
-def _shown(file: Path) -> str:
-    """A file name as valid text, whatever its bytes, without escape codes and line breaks."""
-    return visible(os.fsencode(file).decode("utf-8", "backslashreplace"))

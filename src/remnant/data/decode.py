@@ -65,14 +65,13 @@ def picture_size(path: Path) -> tuple[int, int]:
     Raises:
         InputError: As for `decode_file`, as far as it shows without decoding.
     """
-    name = str(path)
     _check_is_file(path)
-    with _explaining(name), path.open("rb") as file:
-        needed = webp_bytes(file)
-        _check_memory(needed, "WEBP", name, GATE)
-        with GATE.hold(needed), Image.open(file, formats=FORMATS) as picture:
-            _check_pixels(picture, name)
-            return picture.size
+    with (
+        _explaining(str(path)),
+        path.open("rb") as file,
+        _opened(file, str(path), GATE) as (picture, _),
+    ):
+        return picture.size
 
 
 def decode_stream(file: BinaryIO, size: int, name: str, *, gate: MemoryGate = GATE) -> np.ndarray:
@@ -88,11 +87,23 @@ def decode_stream(file: BinaryIO, size: int, name: str, *, gate: MemoryGate = GA
 def _decode(
     file: BinaryIO, size: int, draw: Sequence[float] | None, name: str, gate: MemoryGate
 ) -> np.ndarray:
+    with _opened(file, name, gate) as (picture, rest):
+        return _frame(picture, size, draw, name, rest)
+
+
+@contextmanager
+def _opened(
+    file: BinaryIO, name: str, gate: MemoryGate
+) -> Iterator[tuple[Image.Image, MemoryGate]]:
+    """A picture of a size that is allowed, and the gate that it has yet to pass.
+
+    A WebP has passed with all that it needs: its decoder takes memory as soon as it is opened.
+    """
     needed = webp_bytes(file)
     _check_memory(needed, "WEBP", name, gate)
     with gate.hold(needed), Image.open(file, formats=FORMATS) as picture:
         _check_pixels(picture, name)
-        return _frame(picture, size, draw, name, MemoryGate(needed) if needed else gate)
+        yield picture, MemoryGate(needed) if needed else gate
 
 
 def frame_picture(picture: Image.Image, size: int, name: str) -> np.ndarray:

@@ -42,10 +42,16 @@ def webp_bytes(file: BinaryIO) -> int:
         has_alpha = bool(head[20] & 0x10)
     elif kind == b"VP8L":
         bits = int.from_bytes(head[21:25], "little")
-        width, height, has_alpha = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF), bool(bits >> 28)
-    else:
+        width, height, has_alpha = (
+            1 + (bits & 0x3FFF),
+            1 + (bits >> 14 & 0x3FFF),
+            bool(bits >> 28 & 1),
+        )
+    elif kind == b"VP8 ":
         width, height = (int.from_bytes(head[at : at + 2], "little") & 0x3FFF for at in (26, 28))
         has_alpha = False
+    else:
+        return 0  # which Pillow refuses
     return width * height * (_WEBP + _WIDE + (_WIDE if has_alpha else 0))
 
 

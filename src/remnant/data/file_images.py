@@ -156,7 +156,7 @@ def _read_all(images: Images) -> ArrayImages:
             problems += [text for one in positions.split(1) if (text := _problem(images, one))]
     if problems:
         more = len(problems) - _NAMED
-        raise InputError("\n".join(problems[:_NAMED] + [f"{more:,} more."] * (more > 0)))
+        raise InputError(" ".join(problems[:_NAMED] + [f"{more:,} more."] * (more > 0)))
     return ArrayImages(pixels)
 
 

@@ -47,7 +47,8 @@ def find_previous(store: Path) -> Path:
         InputError: There is none, or it is the present one, which an update failed to replace.
     """
     previous = previous_of(store)
-    if not previous.is_file() or filecmp.cmp(previous, store, shallow=False):
+    is_there = previous.is_file()
+    if not is_there or (store.is_file() and filecmp.cmp(previous, store, shallow=False)):
         raise InputError(
             f"{store} has nothing to undo: only the last update can be, once, and forgetting a "
             "class removes what was before."

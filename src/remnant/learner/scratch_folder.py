@@ -9,7 +9,6 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from remnant.errors import InputError
 from remnant.files import only_writer
 
 _PREFIX, _LOCK = "remnant-", "lock"
@@ -17,7 +16,7 @@ _OLD = 3600.0  # seconds; a younger folder may not be locked yet
 
 
 class ScratchFolder:
-    """Locked until it is removed; those that killed processes have left are removed with it."""
+    """Locked until it is removed; making one removes those that killed processes have left."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -35,12 +34,13 @@ class ScratchFolder:
 
 def _remove_if_left(folder: Path) -> None:
     """Where it is ours, old, and no process holds its lock."""
-    lock = folder / _LOCK
+    import fcntl  # not `only_writer`, which lets everybody in where there are no locks
+
     try:
-        status = lock.lstat()
-        if status.st_uid != os.getuid() or time.time() - status.st_mtime < _OLD:
-            return
-        with only_writer(lock):
-            shutil.rmtree(folder, ignore_errors=True)
-    except (InputError, OSError):
+        with (folder / _LOCK).open("rb") as lock:
+            status = os.fstat(lock.fileno())
+            if status.st_uid == os.getuid() and time.time() - status.st_mtime > _OLD:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+    except OSError:
         return

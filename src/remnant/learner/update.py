@@ -134,11 +134,10 @@ class _Update:
         Returns:
             Seconds per image on this machine, where they were measured.
         """
-        minutes = self.parameters.minutes
-        is_told = not self.parameters.quiet and self.plan.planned_images[-1] >= _WORTH_AN_ESTIMATE
         if not self.plan.trains:
             return None
-        speed = None
+        minutes, speed = self.parameters.minutes, None
+        is_told = not self.parameters.quiet and self.plan.planned_images[-1] >= _WORTH_AN_ESTIMATE
         if minutes is not None or is_told:
             speed = measure_speed(self.build(), self.plan.task, self.trainer)
         if not self.saved.take_epochs() and minutes is not None:
