@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from remnant.models.precision import in_float32
+
 
 class LinearClassifier(nn.Module):
     """One row of weights per class; starts with none."""
@@ -32,7 +34,8 @@ class LinearClassifier(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, D] -> scores [B, K]."""
-        return functional.linear(features, self.weight, self.bias)
+        with in_float32(features) as exact:
+            return functional.linear(exact, self.weight, self.bias)
 
     def grow(self, num_new_classes: int, generator: torch.Generator | None = None) -> None:
         """Append rows drawn as `nn.Linear` draws them; old rows keep every bit.

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from remnant.models.precision import in_float32
+
 
 class SplitClassifier(nn.Module):
     """Rows of old and of new classes under one learnable scale; starts with none."""
@@ -42,7 +44,8 @@ class SplitClassifier(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, D] -> scores [B, K]."""
-        return self.scale * self.similarities(features)
+        with in_float32(features) as exact:
+            return self.scale * self.similarities(exact)
 
     @abstractmethod
     def draw(self, num_new_classes: int, generator: torch.Generator | None) -> Tensor:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from remnant.models.classifier import LinearClassifier
+from remnant.models.precision import attend
 from remnant.models.prunable_resnet import Extractor
 from remnant.models.resnet import ResNet
 
@@ -103,7 +103,7 @@ class MergeAttention(nn.Module):
         own, other = self.norm(positions), self.guide_norm(guide_positions)
         keys = [other @ self.weights["guide_key"], own @ self.weights["key"]]
         values = [other @ self.weights["guide_value"], own @ self.weights["value"]]
-        merged = F.scaled_dot_product_attention(
+        merged = attend(
             self._heads(own @ self.weights["query"]),
             self._heads(torch.cat(keys, dim=1)),
             self._heads(torch.cat(values, dim=1)),

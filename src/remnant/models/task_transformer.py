@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from remnant.images import Shape
 from remnant.models.masked_autoencoder import patch_grid, patchify, visible_ids_of
+from remnant.models.precision import attend, in_float32
 
 
 class PositionalAttention(nn.Module):
@@ -35,7 +35,7 @@ class PositionalAttention(nn.Module):
         """Mix `tokens` [B, N, D] of the patches `visible_ids` [B, N]; None: of all, in order."""
         queries, keys = split_heads(self.queries_keys(tokens), 2, self.head_width)
         (values,) = split_heads(self.values(tokens), 1, self.head_width)  # [B, H, N, D/H]
-        by_content = functional.scaled_dot_product_attention(queries, keys, values)
+        by_content = attend(queries, keys, values)
         by_position = self._by_position(values, visible_ids)
         # The weights of both sum to 1, so the renormalisation of [convit] would change nothing.
         gate = self.gate.sigmoid()[:, None, None]
@@ -238,8 +238,9 @@ class TaskTransformer(nn.Module):
 
     def classify(self, embeddings: Tensor) -> Tensor:
         """Embeddings [B, T, D] -> scores [B, K], each head of its own task's embedding."""
-        pairs = zip(self.heads, embeddings.unbind(1), strict=True)
-        return torch.cat([head(embedding) for head, embedding in pairs], dim=1)
+        with in_float32(embeddings) as exact:
+            pairs = zip(self.heads, exact.unbind(1), strict=True)
+            return torch.cat([head(embedding) for head, embedding in pairs], dim=1)
 
     def _embed(self, views: Tensor, visible_ids: Tensor | None, draws: Tensor | None) -> Tensor:
         patches, places = patchify(views, self.patch_size), self.position_embedding

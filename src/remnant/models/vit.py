@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from remnant.models.precision import attend
+
 
 class Attention(nn.Module):
     """Multi-head self-attention."""
@@ -37,7 +39,7 @@ class Attention(nn.Module):
             projected = functional.linear(tokens[:, :num_queries], query_weight, query_bias)
             (queries,) = self._split_heads(projected, 1)
             keys, values = self._split_heads(functional.linear(tokens, rest_weight, rest_bias), 2)
-        mixed = functional.scaled_dot_product_attention(queries, keys, values)
+        mixed = attend(queries, keys, values)
         return self.project(mixed.transpose(1, 2).flatten(2))  # [B, Q, D]
 
     def _split_heads(self, tokens: Tensor, num_parts: int) -> tuple[Tensor, ...]:
