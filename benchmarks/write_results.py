@@ -46,6 +46,7 @@ from remnant.studies.study_runs import runs_of
 from remnant.studies.study_tables import (
     difference_text,
     machine_text,
+    precision_text,
     result_table,
     trials_text,
     verdict_table,
@@ -209,8 +210,8 @@ def _study_text(evidence: Evidence) -> str:
     )
     folder = StudyFolder(DOCS, evidence.study, request, [])
     machines = " ".join(f"{one}." for one in dict.fromkeys(map(machine_text, evidence.runs)))
-    said = f"`{command_text(folder)}`. {machines} {trials_text(evidence)}\n"
-    parts.append(said if machines else "Not run.\n")
+    said = [f"`{command_text(folder)}`.", machines, precision_text(evidence), trials_text(evidence)]
+    parts.append(f"{' '.join(filter(None, said))}\n" if machines else "Not run.\n")
     return "\n".join(parts)
 
 

@@ -15,7 +15,14 @@ from remnant.studies import STUDIES
 from remnant.studies.evidence import Difference, Evidence, Judgement, difference, judge
 from remnant.studies.study import DENSITY, FORGETTING, LAST
 from remnant.studies.study_runs import runs_of
-from remnant.studies.study_tables import result_table, short_table, study_csv, study_markdown
+from remnant.studies.study_tables import (
+    cost_table,
+    precision_text,
+    result_table,
+    short_table,
+    study_csv,
+    study_markdown,
+)
 
 STUDY = STUDIES["components"]
 # The 97.5 % quantile of Student's t, from a printed table.
@@ -159,3 +166,17 @@ def test_a_folder_with_another_run_under_the_same_name_is_refused(tmp_path: Path
     shutil.move(tmp_path / "cifar100-mini-bimae-full", tmp_path / "cifar100-mini-bimae-replay")
     with pytest.raises(InputError, match="other settings than the study's"):
         evidence_of(tmp_path, (0,))
+
+
+def test_runs_in_bf16_are_named(tmp_path: Path) -> None:
+    for name, precision in (("full", "bf16-mixed"), ("baseline", "32-true")):
+        write_run(tmp_path, f"cifar100-mini-bimae-{name}", 0, 60.0)
+        environment = {"acceleration": {"precision": precision}}
+        path = tmp_path / f"cifar100-mini-bimae-{name}" / "environment.json"
+        path.write_text(json.dumps(environment))
+    both, one = evidence_of(tmp_path, (0,)), evidence_of(tmp_path, (0,), ("baseline",))
+    assert precision_text(both) == "Trained in bf16: + detail branch."
+    assert precision_text(both) in study_markdown(both)
+    assert precision_text(one) == ""
+    shown = [row[cost_table(both).headers.index("Precision")] for row in cost_table(both).rows]
+    assert sorted(shown) == ["32-true", "bf16-mixed"]

@@ -17,7 +17,7 @@ from remnant.config import load_config, override
 from remnant.files import write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
 from remnant.studies.fan_out import Failure, Job, carry_out, command_of
-from remnant.studies.study_runs import StudyRun
+from remnant.studies.study_runs import StudyRun, in_precision, is_same
 from tests.support.command_line import tiny_config
 
 
@@ -131,3 +131,16 @@ def test_a_run_goes_on_with_data_that_were_moved(tmp_path: Path) -> None:
     assert config.training == run.config.training  # threads are part of its numbers
     assert command_of(run, folder, 7, None) == ["resume", str(folder)]
     assert load_config(folder / CONFIG) == config
+
+
+def test_a_new_run_takes_the_precision_that_is_asked_for_and_a_started_one_keeps_its_own(
+    tmp_path: Path,
+) -> None:
+    asked = in_precision(tiny_run("new"), "bf16-mixed")
+    assert is_same(asked.config, tiny_run("new").config)
+    _, config, *_ = command_of(asked, tmp_path / "new", 1, None)
+    assert load_config(Path(config)).training.precision == "bf16-mixed"
+    (tmp_path / "old").mkdir()
+    write_json(tmp_path / "old" / CONFIG, tiny_run("old").config.model_dump(mode="json"))
+    command_of(in_precision(tiny_run("old"), "bf16-mixed"), tmp_path / "old", 1, None)
+    assert load_config(tmp_path / "old" / CONFIG).training.precision == "auto"

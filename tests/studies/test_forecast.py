@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from remnant.planning import calibration
-from remnant.planning.calibration import saved_bytes_per_image
+from remnant.planning.calibration import kind_of, measure_speed, saved_bytes_per_image
 from remnant.studies import forecast as forecasts
 from remnant.studies.forecast import forecast
 from tests.studies.test_fan_out import tiny_run
@@ -63,3 +64,19 @@ def test_seeds_and_orders_are_estimated_once(
     assert [one.run.name for one in known] == ["one", "two", "other"]
     assert len(made) == 2
     assert known[0].flops == known[1].flops != known[2].flops
+
+
+def test_steps_are_timed_in_the_precision_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounded: list[bool] = []
+    real = calibration._steps_per_second  # pyright: ignore[reportPrivateUsage]
+
+    def timed(*inputs: Any) -> float:
+        rounded.append(torch.is_autocast_enabled("cpu"))
+        return real(*inputs)
+
+    monkeypatch.setattr(calibration, "_steps_per_second", timed)
+    exact, half = tiny_config(), tiny_config(training__precision="bf16-mixed")
+    for config in (exact, half):
+        assert measure_speed(config, 0.01).flops_per_second > 0
+    assert rounded == [False, True]
+    assert kind_of(exact) != kind_of(half)

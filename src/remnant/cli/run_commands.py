@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from remnant.cli import console
+from remnant.cli.precision import measure_precision
 from remnant.errors import InputError
 from remnant.terminal.visible import visible
 
@@ -67,7 +68,7 @@ def run(
     if seed is not None and seeds is not None:
         raise InputError("give --seed for one run or --seeds for several, not both.")
     if precision == "fastest":
-        precision = _measure_precision(accelerator)
+        precision = measure_precision(accelerator)
     given = {
         "seed": seed,
         "training.devices": devices,
@@ -97,30 +98,6 @@ def run(
             run_one(configs[0], folder)
         else:
             _print_sweep(folder, run_all(several, folder, run_one, _tell_failure))
-
-
-def _measure_precision(accelerator: Any) -> str:
-    """Which precision is faster here, told before anything is trained; "auto" on a GPU.
-
-    Raises:
-        InputError: Other processes of the run might find something else.
-    """
-    from remnant.training.devices import fastest_precision, find_hardware
-    from remnant.training.launchers import find_launch
-
-    if find_launch() is not None:
-        raise InputError(
-            "--precision fastest would be measured by every process for itself. Measure it once "
-            "without a launcher, and name it: --precision bf16-mixed or 32-true."
-        )
-    if find_hardware(accelerator or "auto", 1).accelerator != "cpu":
-        return "auto"
-    precision, gain = fastest_precision()
-    console.notes.print(
-        f"precision {precision}: in bf16 a training step is {gain:.1f} times as fast as in float32",
-        soft_wrap=True,
-    )
-    return precision
 
 
 def resume(folder: Path, /) -> None:

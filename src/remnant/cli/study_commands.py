@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from remnant.cli import console
 from remnant.cli.cluster_output import read_cluster, submit_runs
+from remnant.cli.precision import measure_precision
 from remnant.cli.study_output import print_forecast, print_studies, print_study
 from remnant.errors import InputError
 
@@ -28,6 +29,7 @@ def reproduce(
     out: Path = Path("studies"),
     data_root: console.DataRoot = None,
     equal: Literal["steps", "flops", "seconds"] | None = None,
+    precision: Literal["auto", "32-true", "bf16-mixed", "fastest"] = "auto",
     gpu: Literal["t4", "v100", "a100", "h100"] = "a100",
     cluster: Literal["slurm", "local"] | None = None,
     gpus_per_run: int | None = None,
@@ -60,6 +62,8 @@ def reproduce(
         Folder of the studies and of their runs.
     equal
         What is made equal by changing the number of epochs: steps (as they are), flops or seconds.
+    precision
+        As in `remnant run`. A run that has already started keeps its own.
     gpu
         GPU model whose hours --dry-run estimates.
     cluster
@@ -82,8 +86,11 @@ def reproduce(
         return
     if not studies:
         raise InputError("name a study, as in remnant reproduce components. See --list.")
+    from remnant.studies.study_runs import in_precision
+
     folders = _open_studies(studies, scale, seeds, rows, columns, equal, out)
-    runs = [run for folder in folders for run in folder.asked]
+    precision = measure_precision() if precision == "fastest" else precision
+    runs = [in_precision(run, precision) for folder in folders for run in folder.asked]
     if dry_run:
         print_forecast(runs, folders[0].runs_path, gpu)
         return

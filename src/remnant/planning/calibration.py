@@ -45,22 +45,24 @@ def one_thread() -> Iterator[None]:
 
 
 def kind_of(config: RunConfig) -> str:
-    """Runs of one kind have the same network on images of the same size."""
+    """Runs of one kind have the same network in one precision on images of the same size."""
     values = config.method.model_dump(mode="json", exclude={"first", "later"})
     size = describe_dataset(config.data).image_size
-    return f"{size}: {sorted(values.items(), key=str)}"
+    return f"{size}, {config.training.precision}: {sorted(values.items(), key=str)}"
 
 
 def measure_speed(config: RunConfig, seconds: float) -> Speed:
     """In about so many seconds, or in as many as three steps take.
 
-    Steps are as large as those of the run, unless they would take too long.
+    Steps are as large as those of the run, unless they would take too long, and as precise.
     """
     method, shape, num_classes = _first_network(config)
     flops = train_flops(method, shape, num_classes)
     most = config.method.first.batch_size
     size = max(2, min(most, int(_STEP_FLOPS // max(1, flops))))
-    rate = _steps_per_second(method, batch_of_noise(size, shape, num_classes), seconds)
+    batch = batch_of_noise(size, shape, num_classes)
+    with torch.autocast("cpu", enabled=config.training.precision == "bf16-mixed"):
+        rate = _steps_per_second(method, batch, seconds)
     return Speed(rate * size * flops)
 
 

@@ -45,6 +45,11 @@ class StudyRun:
         return is_finished(folder)
 
 
+def in_precision(run: StudyRun, precision: str) -> StudyRun:
+    """The same run, to be trained in this precision unless it has started."""
+    return replace(run, config=override(run.config, {"training.precision": precision}))
+
+
 def is_same(one: RunConfig, other: RunConfig) -> bool:
     """Whether two configs stand for the same run, whatever the machine."""
     return _essence(one) == _essence(other)

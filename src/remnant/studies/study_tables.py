@@ -20,6 +20,9 @@ _CSV_HEADERS = (
 )  # fmt: skip
 
 
+_BF16 = "bf16-mixed"
+
+
 def number_text(value: float | None, metric: Metric) -> str:
     if value is None:
         return MISSING
@@ -120,6 +123,7 @@ def cost_table(evidence: Evidence) -> Table:
             _kept(run),
             _rounded(run.result.train_seconds),
             str(count_trials().get(run.result.method or "", 0)),
+            _precision(run),
             str(run.environment.get("commit") or MISSING),
             machine_text(run),
         ]
@@ -127,7 +131,7 @@ def cost_table(evidence: Evidence) -> Table:
     ]
     headers = [
         "Run", "Seed", "Memory", "Per class", "Parameters", "FLOP", "Passes", "Kept", "Seconds",
-        "Trials", "Commit", "Machine",
+        "Trials", "Precision", "Commit", "Machine",
     ]  # fmt: skip
     return Table(headers, rows, first_number=len(headers))
 
@@ -181,6 +185,23 @@ def machine_text(run: RunFolder) -> str:
     accelerators = run.environment.get("accelerators") or []
     cores = f"{run.environment.get('cores', '?')} cores of {run.environment.get('processor', '?')}"
     return ", ".join([*accelerators, cores])
+
+
+def precision_text(evidence: Evidence) -> str:
+    """Which systems were trained in bf16, in words; "" if none were."""
+    halved: dict[str, list[str]] = {}  # the columns of each label
+    for cell in evidence.cells.values():
+        if any(_precision(run) == _BF16 for run in cell.runs.values()):
+            halved.setdefault(cell.row.label, []).append(cell.column.title)
+    several = len(evidence.columns) > 1
+    names = [
+        f"{label} ({', '.join(titles)})" if several else label for label, titles in halved.items()
+    ]
+    return f"Trained in bf16: {'; '.join(names)}." if names else ""
+
+
+def _precision(run: RunFolder) -> str:
+    return str((run.environment.get("acceleration") or {}).get("precision") or MISSING)
 
 
 def trials_text(evidence: Evidence) -> str:
@@ -263,6 +284,7 @@ def study_markdown(evidence: Evidence, level: int = 1) -> str:
     if judgements:
         parts += [f"{mark}# Claims", to_markdown(verdict_table(judgements)).rstrip()]
     parts += [trials_text(evidence)] if evidence.runs else []
+    parts += [text] if (text := precision_text(evidence)) else []
     parts += [study.note] if study.note else []
     return "\n\n".join(parts) + "\n"
 
