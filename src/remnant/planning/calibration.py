@@ -56,7 +56,7 @@ def measure_speed(config: RunConfig, seconds: float) -> Speed:
 
     Steps are as large as those of the run, unless they would take too long, and as precise.
     """
-    method, shape, num_classes = _first_network(config)
+    method, shape, num_classes = first_network(config)
     flops = train_flops(method, shape, num_classes)
     most = config.method.first.batch_size
     size = max(2, min(most, int(_STEP_FLOPS // max(1, flops))))
@@ -66,7 +66,7 @@ def measure_speed(config: RunConfig, seconds: float) -> Speed:
     return Speed(rate * size * flops)
 
 
-def _first_network(config: RunConfig) -> tuple[Method, tuple[int, int, int], int]:
+def first_network(config: RunConfig) -> tuple[Method, tuple[int, int, int], int]:
     """The network of the first task, the shape of its images and the number of its classes."""
     known = describe_dataset(config.data)
     shape = (known.image_size, known.image_size, known.channels)
@@ -95,7 +95,7 @@ def _steps_per_second(method: Method, batch: Batch, seconds: float) -> float:
 
 def saved_bytes_per_image(config: RunConfig) -> int:
     """What a forward pass keeps for the backward pass besides weights; the same on any machine."""
-    method, shape, num_classes = _first_network(config)
+    method, shape, num_classes = first_network(config)
     own = {value.untyped_storage().data_ptr() for value in method.parameters()}
     storages: dict[int, torch.UntypedStorage] = {}
 
