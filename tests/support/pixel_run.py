@@ -6,13 +6,14 @@
 Every process appends the ids of its rows to ids-RANK.jsonl beside the folder. `PIXELS_BREAK_AT`
 makes the second half of the rows of that step infinite, which with two processes one alone sees;
 `PIXELS_SLEEP` makes every step take that many seconds; the process `PIXELS_REFUSE_IN` cannot
-read an image.
+read an image; from its first step on, the process `PIXELS_FULL_IN` cannot write long files.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -41,6 +42,8 @@ class NotedPixels(Pixels):
         with (_FOLDER.parent / f"ids-{rank}.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
         time.sleep(float(os.environ.get("PIXELS_SLEEP", "0")))
+        if os.environ.get("PIXELS_FULL_IN") == rank:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         terms = super().loss(batch)
         if os.environ.get("PIXELS_REFUSE_IN") == rank:
             raise InputError(f"broken.png cannot be read in process {rank}.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from remnant.errors import InputError
@@ -74,7 +76,8 @@ def test_slurm_must_have_started_as_many_as_the_config_says(
     [({}, True), (TORCHRUN, False), (TORCHRUN | {"LOCAL_RANK": "0"}, True), (SRUN, False)],
 )
 def test_before_processes_have_met_one_on_each_machine_tells(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], tells: bool
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], tells: bool, tmp_path: Path
 ) -> None:
     set_all(monkeypatch, environment)
-    assert may_tell() == tells
+    assert may_tell(tmp_path) == tells
+    assert [*tmp_path.iterdir()] == []

@@ -375,7 +375,7 @@ def _one_voice(folder: Path) -> Iterator[None]:
     try:
         yield
     except (InputError, OSError) as error:
-        if not may_tell():
+        if not may_tell(folder):
             sys.exit(2)
         if isinstance(error, LostProcessError):
             raise InputError(f"{error}. Continue the run with remnant resume {folder}.") from None

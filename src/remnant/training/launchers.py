@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from remnant.errors import InputError
+from remnant.files import PARTIAL
 
 PARENT = "REMNANT_PARENT"  # environment variable: the process of ours that started this one
 _TORCHRUN = "TORCHELASTIC_RUN_ID"  # environment variable, set by torchrun alone
@@ -70,16 +72,32 @@ def check_count(wanted: int) -> None:
         )
 
 
-def may_tell() -> bool:
+def may_tell(folder: Path) -> bool:
     """Whether this process is the one to say why the run ends: the first that asks.
 
-    Before the processes have met, it is the first one on each machine.
+    Before the processes have met, it is the first one on each machine. The process that keeps the
+    store through which they met may be the one that is gone: so whoever tells also leaves a mark in
+    the run folder, which all of them see and the next start removes.
     """
     if not torch.distributed.is_initialized():
         places = ("LOCAL_RANK", "SLURM_LOCALID") if find_launch() else ("LOCAL_RANK",)
         return all(int(os.environ.get(name, "0")) == 0 for name in places)
     store = torch.distributed.distributed_c10d._get_default_store()  # there is no public way
+    mark = folder / f".told{PARTIAL}"
     try:
-        return store.add(_TOLD, 1) == 1
-    except RuntimeError:  # the process that kept the store has ended, and told why if it could
+        is_first = store.add(_TOLD, 1) == 1
+    except RuntimeError:  # the process that kept the store has ended
+        return _is_new(mark)
+    if is_first:
+        _is_new(mark)
+    return is_first
+
+
+def _is_new(mark: Path) -> bool:
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:  # no folder yet, or a full disk
         return is_main_process()
+    return True
