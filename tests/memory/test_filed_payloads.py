@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 
 from remnant import long_rows
 from remnant.long_rows import Filed
-from remnant.memory import Candidate, Memory, MemoryConfig
+from remnant.memory import Candidate, Memory, MemoryConfig, replay
 
 SHAPE = (8, 8, 3)
 CODECS = ({"name": "patches", "patch_size": 4}, {"name": "jpeg"}, {"name": "raw"})
@@ -53,11 +54,11 @@ def test_files_and_images_are_those_of_a_memory_that_is_held(
     assert loaded.digest() == held.digest()
     for memory in (filed, loaded):
         assert all(isinstance(one, Filed) for one in contents(memory))
-        replay, expected = memory.images(), held.images()
-        assert replay is not None
+        found, expected = memory.images(), held.images()
+        assert found is not None
         assert expected is not None
         rows = torch.arange(len(expected))
-        assert torch.equal(replay.images.read(rows), expected.images.read(rows))
+        assert torch.equal(found.images.read(rows), expected.images.read(rows))
         assert memory.exemplars(1) == held.exemplars(1)
 
 
@@ -113,3 +114,59 @@ def test_what_fits_is_held_and_what_comes_then_is_filed(monkeypatch: pytest.Monk
         memory.add_class(label, str(label), 2 * [Candidate(np.zeros(SHAPE, np.uint8))])
     assert {type(one.content) for one in memory.exemplars(0)} == {bytes}
     assert {type(one.content) for label in (1, 2) for one in memory.exemplars(label)} == {Filed}
+
+
+# ------------------------------------------------------------------------------- what is presented
+
+
+def noise(count: int) -> np.ndarray:
+    return np.random.default_rng(1).integers(0, 256, (count, *SHAPE), dtype=np.uint8)
+
+
+def test_images_presented_from_a_file_are_those_presented_from_memory(
+    config: MemoryConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Memory(config, SHAPE, seed=0).present(noise(9))
+    monkeypatch.setattr(replay, "MAX_DECODED_BYTES", 0)
+    monkeypatch.setattr(long_rows, "HELD_BYTES", 0)
+    filed = Memory(config, SHAPE, seed=0).present(noise(9))
+    assert held is not None
+    assert filed is not None
+    assert all(isinstance(one.exemplar.content, Filed) for one in filed.images.items)
+    rows = torch.randperm(9, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(filed.images.read(rows), held.images.read(rows))
+    if held.is_known is not None:
+        assert torch.equal(filed.is_known, held.is_known)
+
+
+def test_a_presented_image_is_filed_before_the_next_is_read(
+    config: MemoryConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_rows, "HELD_BYTES", 0)
+    append, filed, seen = long_rows.ScratchFile.append, [], []
+
+    def note(scratch: long_rows.ScratchFile, content: bytes) -> Filed:
+        filed.append(scratch)
+        return append(scratch, content)
+
+    def offered() -> Iterator[np.ndarray]:
+        for image in noise(5):
+            seen.append(len(filed))
+            yield image
+
+    monkeypatch.setattr(long_rows.ScratchFile, "append", note)
+    memory = Memory(config, SHAPE, seed=0)
+    memory.folder = tmp_path
+    memory.present(offered())
+    assert seen == [0, 1, 2, 3, 4]
+    assert len(set(filed)) == 1
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_presented_images_are_held_as_far_as_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "MAX_DECODED_BYTES", 0)
+    monkeypatch.setattr(long_rows, "HELD_BYTES", 2 * noise(1).size)
+    shown = Memory(MemoryConfig(budget="2images/class"), SHAPE, seed=0).present(noise(4))
+    assert shown is not None
+    kinds = [type(one.exemplar.content) for one in shown.images.items]
+    assert kinds == [bytes, bytes, Filed, Filed]

@@ -360,13 +360,12 @@ class Memory:
         """Images as the memory would give them back, in order; None if there are none.
 
         Nothing is stored. Labels are 0 and ids are positions: a caller knows the real ones. `fill`
-        is that of `images`.
+        is that of `images`. Payloads that are too many to be held go to a file that lasts as long
+        as the images.
         """
         rngs = (generator(self.seed, "present", index) for index in itertools.count())
         offered = (one if isinstance(one, Candidate) else Candidate(one) for one in images)
-        exemplars = [
-            self.codec.encode(candidate, rng) for candidate, rng in zip(offered, rngs, strict=False)
-        ]
+        exemplars = _held_or_filed(map(self.codec.encode, offered, rngs), self.folder)
         return decode_classes(self.codec, {0: StoredClass("", tuple(exemplars))}, fill)
 
     # ------------------------------------------------------------------------------------- files
@@ -534,6 +533,17 @@ def take_turns(first: Iterable[ItemT], second: Iterable[ItemT]) -> Iterator[Item
     """One of the first, one of the second, and so on; then what is left of the longer."""
     for pair in zip_longest(first, second):
         yield from (item for item in pair if item is not None)
+
+
+def _held_or_filed(exemplars: Iterable[Exemplar], folder: Path | None) -> Iterator[Exemplar]:
+    """The same exemplars one by one, from `HELD_BYTES` on with payloads in a scratch file."""
+    scratch, num_bytes = None, 0
+    for exemplar in exemplars:
+        num_bytes += exemplar.payload_size
+        if num_bytes > long_rows.HELD_BYTES:
+            scratch = scratch or ScratchFile(folder)
+            exemplar = exemplar.filed(scratch)
+        yield exemplar
 
 
 def _check_name(name: str) -> None:

@@ -39,13 +39,7 @@ class StoredClass:
 
     def filed(self, scratch: ScratchFile) -> StoredClass:
         """The same class with payloads that are not in memory, but in a file."""
-        exemplars = (
-            replace(one, content=scratch.append(one.content))
-            if isinstance(one.content, bytes)
-            else one
-            for one in self.exemplars
-        )
-        return StoredClass(self.name, tuple(exemplars))
+        return StoredClass(self.name, tuple(one.filed(scratch) for one in self.exemplars))
 
 
 class ArchiveHeader(Settings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +14,7 @@ import torch
 
 from remnant.errors import InputError
 from remnant.images import Shape
-from remnant.long_rows import Piece
+from remnant.long_rows import Piece, ScratchFile
 from remnant.registry import Registry
 from remnant.settings import Settings
 
@@ -69,6 +69,12 @@ class Exemplar:
     @property
     def payload_size(self) -> int:
         return len(self.content)
+
+    def filed(self, scratch: ScratchFile) -> Exemplar:
+        """The same exemplar with a payload that is not in memory, but in a file."""
+        if not isinstance(self.content, bytes):
+            return self
+        return replace(self, content=scratch.append(self.content))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Exemplar) and self._values == other._values
