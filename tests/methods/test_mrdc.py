@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,14 +13,23 @@ from torch import Tensor
 import remnant.runs.experiment as experiment_module
 from remnant.memory import Candidate, Memory, MemoryConfig, herding
 from remnant.memory.codecs.jpeg import JpegConfig
-from remnant.methods.mrdc import choose, log_volume
+from remnant.methods.mrdc import MRDCConfig, choose, log_volume
 from remnant.runs.experiment import run
 from tests.support.small_bimae import SHAPE, make_task, make_trainer, noise_images
-from tests.support.small_residual import learn_task, make_residual
+from tests.support.small_residual import SCHEDULE, learn_task, make_residual
 from tests.support.tiny_methods import run_config
 from tests.support.worlds import seeded
 
 JPEG = {"codec": "jpeg", "base": "er"}
+WARM = {**SCHEDULE, "epochs": 2, "optimizer": {"name": "sgd", "lr": 0.05, "warmup_epochs": 1}}
+BASES: dict[str, dict[str, Any]] = {
+    "ucir": {"balanced_tuning": SCHEDULE},
+    "icarl": {},
+    "wa": {},
+    "bic": {"correction": SCHEDULE},
+    "podnet": {"balanced_tuning": SCHEDULE},
+    "expandable": {"balanced_tuning": SCHEDULE},
+}
 
 
 def slow_determinant(rows: list[list[float]]) -> float:
@@ -112,6 +122,38 @@ def test_nothing_is_decided_before_the_first_task_is_trained() -> None:
     method = make_residual("mrdc", **JPEG)
     assert method.decisions() == []
     assert "quality_curve" in {one.name for one in method.kept()}
+
+
+def test_a_warm_up_of_the_base_decides_nothing() -> None:
+    trainer, task = make_trainer(), make_task(0)
+    method = make_residual("mrdc", codec="jpeg", base="expandable", first=WARM)
+    method.begin_task(task, trainer.reader)
+    decided_before = {}
+    for phase in method.phases(task, trainer.reader):
+        decided_before[phase.name] = bool(method.decisions())
+        trainer.fit(method, task, phase)
+    assert decided_before == {"warm-up": False, "train": False}
+    assert method.decisions()
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_it_goes_around_other_methods(base: str) -> None:
+    trainer = make_trainer()
+    options = {"qualities": (30, 60), "base": {"name": base, **BASES[base]}}
+    method = make_residual("mrdc", codec="jpeg", **options)
+    learn_task(method, 0, trainer)
+    chosen, curve = method.memory.config.codec.quality, method.curve.clone()
+    assert chosen in (30, 60)
+    learn_task(method, 1, trainer)
+    assert method.base.config.name == base
+    assert min(method.memory.counts) >= 3
+    assert len(method.memory.counts) == 4
+    assert method.memory.config.codec.quality == chosen
+    assert torch.equal(method.curve, curve)  # later tasks choose nothing
+
+
+def test_every_base_but_the_one_used_above_is_tried() -> None:
+    assert {*BASES, "er"} == {*MRDCConfig.bases}
 
 
 def test_a_memory_that_holds_something_keeps_its_codec() -> None:

@@ -70,13 +70,14 @@ class MRDC(Wrapper[MRDCConfig]):
             )
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        """Those of the base; the quality is chosen before the base stores anything.
+        """Those of the base; the quality is chosen once its first task is trained.
 
-        On resume that is repeated with the same network, and gives the same.
+        A base may warm up before it trains, and may store exemplars afterwards, before it tunes.
+        On resume the choice is repeated with the same network, and gives the same.
         """
-        for index, phase in enumerate(self.base.phases(task, reader)):
+        for phase in self.base.phases(task, reader):
             yield phase
-            if task.index == index == 0:
+            if task.index == 0 and phase.name == "train":
                 self._choose_quality(task, reader)
 
     def _choose_quality(self, task: Task, reader: Reader) -> None:
