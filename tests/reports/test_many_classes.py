@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from remnant.reports import draw_figures, write_report
+from remnant.reports import draw_figures, draw_gallery, write_report
 from remnant.reports.charts.class_charts import class_accuracies
 from remnant.reports.charts.heatmaps import group_classes
 from remnant.reports.page import names_text
-from remnant.runs.run_folder import read_run
+from remnant.runs.run_folder import FIGURES, MEMORY_PICTURE, read_run, write_predictions
 from tests.support.run_folders import WriteRun
 
 
@@ -61,3 +63,32 @@ def test_many_names_are_cut_short() -> None:
     assert names_text(["a", "b"]) == "a, b"
     assert names_text([str(one) for one in range(12)]).endswith("10, 11")
     assert names_text([str(one) for one in range(100)]).endswith("8, 9 and 90 more")
+
+
+def test_the_page_of_a_thousand_classes_in_ten_tasks_stays_below_5_mb(write_run: WriteRun) -> None:
+    page = write_report(thousand_classes(write_run))
+    assert page.stat().st_size < 5_000_000
+    text = page.read_text()
+    for title in ("Accuracy of single classes", "Confusion after", "What the memory holds"):
+        assert title in text
+
+
+def thousand_classes(write_run: WriteRun) -> Path:
+    """A run folder with all that grows with classes: predictions, names, and a full gallery."""
+    names = [f"n{label:08d} a synonym, and another synonym" for label in range(1000)]
+    memory = {
+        "budget_bytes": 3_010_560_000,
+        "used_bytes": 3_000_000_000,
+        "exemplars_per_class": [80] * 1000,
+        "ledger": {"payload": 3_000_000_000},
+    }
+    result = {"task_sizes": [100] * 10, "memory": memory}
+    folder = write_run("run", num_tasks=10, class_names=names, result=result)
+    chance = np.random.default_rng(0)
+    for task in range(10):
+        labels = np.repeat(np.arange(100 * (task + 1)), 5)
+        top5 = chance.integers(0, 100 * (task + 1), (len(labels), 5))
+        write_predictions(folder, task, top5, labels)
+    noise = [*chance.integers(0, 256, (12, 64, 64, 3), dtype=np.uint8)]  # nothing is harder to code
+    draw_gallery([(name, noise) for name in names], folder / FIGURES / MEMORY_PICTURE)
+    return folder
