@@ -6,11 +6,12 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from remnant.cli import console
-from remnant.cli.precision import measure_precision
+from remnant.cli.precision_option import measure_precision
 from remnant.errors import InputError
 from remnant.terminal.visible import visible
 
@@ -91,7 +92,8 @@ def run(
         make_tracker()  # its package may be missing: say so before anything is written
 
     def run_one(config: Any, folder: Path) -> None:
-        _run_one(config, folder, () if make_tracker is None else (make_tracker(),))
+        trackers = () if make_tracker is None else (make_tracker(),)
+        _run_one(config, folder, trackers, names=tuple(several or ()))
 
     with _guarding(folder):
         if several is None:
@@ -108,11 +110,13 @@ def resume(folder: Path, /) -> None:
     folder
         A run folder that is not finished.
     """
-    from remnant.runs.sweeps import is_sweep, resume_all
+    from remnant.runs.sweeps import is_sweep, resume_all, waiting_runs
 
     with _guarding(folder):
         if is_sweep(folder):
-            _print_sweep(folder, resume_all(folder, _run_one, _resume_one, _tell_failure))
+            names = waiting_runs(folder)
+            run_one, resume_one = partial(_run_one, names=names), partial(_resume_one, names=names)
+            _print_sweep(folder, resume_all(folder, run_one, resume_one, _tell_failure))
         else:
             _resume_one(folder)
 
@@ -163,30 +167,38 @@ def report(
     print(path)
 
 
-def _run_one(config: Any, folder: Path, trackers: tuple[Any, ...] = ()) -> None:
+def _run_one(
+    config: Any, folder: Path, trackers: tuple[Any, ...] = (), names: Sequence[str] = ()
+) -> None:
+    """`names`: of all that are to be carried out, where this is one of several."""
     from remnant.planning.run_estimate import images_per_task
     from remnant.runs.experiment import run as execute
     from remnant.terminal.progress import watch
+    from remnant.terminal.run_place import RunPlace
 
     with watch(images_per_task(config)) as watcher:
-        execute(config, folder, watchers=(watcher, *trackers))
+        place = RunPlace(names, watcher.console)
+        execute(config, folder, watchers=(place, watcher, *trackers))
     _print_result(folder)
 
 
-def _resume_one(folder: Path) -> None:
+def _resume_one(folder: Path, names: Sequence[str] = ()) -> None:
+    """`names`: as for `_run_one`."""
     from remnant.config import load_config
     from remnant.planning.run_estimate import images_per_task
     from remnant.runs.experiment import resume as continue_run
     from remnant.runs.run_folder import CONFIG, is_finished
     from remnant.runs.tracking import EVENT_FOLDER, TensorBoard
     from remnant.terminal.progress import watch
+    from remnant.terminal.run_place import RunPlace
 
     planned: list[int] = []
     if (folder / CONFIG).exists() and not is_finished(folder):
         planned = images_per_task(load_config(folder / CONFIG))
     trackers = [TensorBoard()] if (folder / EVENT_FOLDER).is_dir() else []
     with watch(planned) as watcher:
-        continue_run(folder, watchers=(watcher, *trackers))
+        place = RunPlace(names, watcher.console)
+        continue_run(folder, watchers=(place, watcher, *trackers))
     _print_result(folder)
 
 

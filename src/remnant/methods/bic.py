@@ -11,6 +11,8 @@ Departs from [bic]: features are unit vectors in herding, and a class is herded 
 method here; the released code herds plain features, again after every task.
 Departs from [bic]: weight decay is the same in all tasks; the released code divides it by the
 number of the task.
+Departs from [bic]: at 224 px views are random resized crops; the released code resizes the shorter
+side to 256 to 512 px and crops.
 """
 
 from __future__ import annotations
