@@ -111,6 +111,11 @@ def test_the_average_includes_the_first_task() -> None:
     assert metrics.last([50.0, 80.0, 45.0]) == 45.0
 
 
+def test_the_newest_accuracy_is_the_diagonal_without_the_first_task() -> None:
+    assert metrics.newest(MATRIX) == pytest.approx((100 + 200 / 3) / 2)
+    assert metrics.newest([[90.0]]) is None  # no task but the first
+
+
 # -------------------------------------------------------------------------------------- forgetting
 
 
@@ -164,6 +169,7 @@ def test_the_summary_holds_what_a_result_reports() -> None:
     assert found["last_accuracy"] == 50.0
     assert found["top5_average"] == 100.0
     assert found["forgetting"] == 62.5
+    assert found["newest_accuracy"] == pytest.approx(250 / 3)
     assert found["accuracy_matrix"] == metrics.accuracy_matrix(PREDICTIONS, TASK_OF_LABEL)
 
 

@@ -121,7 +121,7 @@ def test_a_comparison_reads_well_and_its_table_can_be_copied(
     view = View(chromium, path, width, scheme)
     view.assert_sound(path)
     page = view.page
-    assert "72.00 ± 2.83" in page.locator("table.wide").inner_text()
+    assert "72.00 ± 2.83" in page.get_by_role("region", name="Results").inner_text()
     assert "cut" in page.locator(".notice").inner_text()
     assert page.locator("figure svg[role=img]").count() == 3
     view.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -141,11 +141,25 @@ def test_a_phone_shows_average_and_last_accuracy_beside_the_names(
     runs = [write_run(f"runs/{name}", method=name) for name in names]
     path = write_comparison([runs[0].parent], runs[0].parent.parent / "comparison.html")
     view = View(chromium, path, 390, "light")
-    table = view.page.locator("table.wide")
+    table = view.page.get_by_role("region", name="Results")
     for header in ("Avg", "Last"):
         box = table.get_by_role("columnheader", name=header, exact=True).bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= 390
+    view.context.close()
+
+
+@pytest.mark.browser
+def test_a_phone_breaks_no_short_name_into_letters(write_run: WriteRun, chromium: Any) -> None:
+    runs = [write_run(f"runs/{name}", method=name) for name in ("bimae", "er")]
+    path = write_comparison([runs[0].parent], runs[0].parent.parent / "comparison.html")
+    view = View(chromium, path, 390, "light")
+    view.assert_sound(path)
+    heights = view.page.locator("tbody th").evaluate_all(
+        "(cells => cells.filter(cell => cell.innerText == 'bimae').map(cell => cell.offsetHeight))"
+    )
+    assert len(heights) == 2  # among the results, and after each task
+    assert max(heights) < 50, "one line"
     view.context.close()
 
 

@@ -74,7 +74,7 @@ def test_the_tables_hold_mean_deviation_and_memory(write_run: WriteRun) -> None:
     write_run("finetune", method="finetune", with_memory=False)
     root = write_run("joint", method="joint").parent
     rows = markdown_table([root]).splitlines()
-    assert rows[0].startswith("| Method | Dataset | Memory | Avg | Last | F | Top-5 |")
+    assert rows[0].startswith("| Method | Dataset | Memory | Avg | Last | F | Newest | Top-5 |")
     assert "| er | digits | raw, 60KiB/class | 80.67 ± 0.94 | 72.00 ± 2.83 |" in rows[2]
     assert rows[2].endswith("| 464 k | 140 M | 366,000 | 20 | 812 | 75 | 2 |")
     assert "| finetune | digits | none |" in rows[3]
@@ -98,6 +98,17 @@ def test_latex_signs_are_escaped() -> None:
     text = to_latex(table)
     assert r"50\%\_\{of\}\$\#" in text
     assert r"a\textbackslash{}b\textasciicircum{}\textasciitilde{}\&" in text
+
+
+def test_latex_has_no_sign_that_pdflatex_stops_at() -> None:
+    table = Table(
+        ["π", "8 × 8"], [["72.00 ± 2.83", "–"], ["\N{MINUS SIGN}1.5", "…"]], first_number=0
+    )
+    text = to_latex(table)
+    assert text.isascii()
+    assert r"$\pi$ & 8 $\times$ 8 \\" in text
+    assert r"72.00 $\pm$ 2.83 & -- \\" in text
+    assert r"$-$1.5 & \dots{} \\" in text
 
 
 def test_the_terminal_table_begins_with_the_average(write_run: WriteRun) -> None:
@@ -136,14 +147,38 @@ def test_flops_and_passes_have_columns_where_a_run_counted_them(write_run: Write
     assert "Passes" not in markdown_table([old])
     counted = {"train_flops": 1_234_000_000_000, "passes_over_new": [30.0, 29.0, 28.0]}
     new = write_run("new", method="wa", result=counted)
-    head, _, *rows = markdown_table([old, new]).splitlines()
-    columns = [cell.strip() for cell in head.split("|")]
-    places = [columns.index(name) for name in ("Train FLOP", "Passes")]
-    cells = [[row.split("|")[place].strip() for place in places] for row in rows]
+    cells = columns_of(markdown_table([old, new]), "Train FLOP", "Passes")
     assert cells == [["–", "–"], ["1.23 T", "29.0"]]
     (line,) = [row for row in terminal_rows(new)[1] if row[0] == "Arithmetic"]
     assert line[1] == "1.23 T FLOP"
     assert "29.0 times" in line[2]
+
+
+def columns_of(markdown: str, *names: str) -> list[list[str]]:
+    """The cells of some columns, row by row."""
+    head, _, *rows = ([cell.strip() for cell in row.split("|")] for row in markdown.splitlines())
+    return [[row[head.index(name)] for name in names] for row in rows]
+
+
+def test_newest_stands_beside_forgetting_and_all_bytes_beside_those_of_the_memory(
+    write_run: WriteRun,
+) -> None:
+    kept = {"kept_bytes": {"network": 1_000_000, "memory": 366_000, "scores": 48}}
+    counted = write_run("counted", result=kept | {"newest_accuracy": 61.5})
+    old = write_run("old", method="wa", result={"accuracy_matrix": [[98.0], [70.0, 81.0]]})
+    table = markdown_table([counted, old])
+    head = table.splitlines()[0]
+    assert "| F | Newest |" in head
+    assert "| Bytes | Kept |" in head
+    # In folders of remnant 0.1 the matrix tells the one, and nothing the other.
+    assert columns_of(table, "Newest", "Kept") == [["61.50", "1,366,048"], ["81.00", "–"]]
+
+
+def test_no_column_is_empty_from_top_to_bottom(write_run: WriteRun) -> None:
+    joint = write_run("joint", num_tasks=1)
+    head = markdown_table([joint]).splitlines()[0]
+    assert "Newest" not in head
+    assert "Kept" not in head
 
 
 def test_csv_has_a_line_for_every_run_with_plain_numbers(write_run: WriteRun) -> None:

@@ -11,13 +11,18 @@ import pytest
 from remnant.config import RunConfig
 from remnant.errors import InputError
 from remnant.runs import experiment, sweeps
-from tests.support.command_line import SETTINGS, Command, StopAt, tiny_config
+from tests.support.command_line import SETTINGS, Command, Outcome, StopAt, tiny_config
 
 
 def result_of(folder: Path) -> dict[str, object]:
     result = json.loads((folder / "result.json").read_text())
     timed = ("seconds", "images_per_second")
     return {name: value for name, value in result.items() if not any(one in name for one in timed)}
+
+
+def places(outcome: Outcome) -> list[str]:
+    """The lines that say which of several runs begins."""
+    return [line for line in outcome.err.splitlines() if line.startswith("run ")]
 
 
 def test_seeds_and_orders_are_crossed() -> None:
@@ -69,6 +74,7 @@ def test_two_seeds_give_two_folders_and_their_mean_and_deviation(
     ]
     expected = f"{mean(values):.2f} ± {stdev(values):.2f}"
     assert expected in outcome.out
+    assert places(outcome) == ["run 1 of 2: seed-1", "run 2 of 2: seed-2"]
     assert expected in (folder / "report.html").read_text()
     assert "all runs in several are finished" in command("resume", "several").sentence
 
@@ -83,7 +89,9 @@ def test_a_stopped_sweep_goes_on_as_if_it_had_not_stopped(command: Command, tmp_
     with pytest.raises(KeyboardInterrupt):
         sweeps.run_all(configs, tmp_path / "cut", run_and_stop)
     assert not (tmp_path / "cut" / "seed-2").exists()
-    assert command("resume", "cut").code == 0
+    outcome = command("resume", "cut")
+    assert outcome.code == 0
+    assert places(outcome) == ["run 1 of 2: seed-1", "run 2 of 2: seed-2"]
     assert (tmp_path / "cut" / "report.html").exists()
     assert result_of(tmp_path / "cut" / "seed-2")["finished"] is True
     experiment.run(configs["seed-1"], tmp_path / "whole")
@@ -145,6 +153,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(
     assert (tmp_path / "several" / "report.html").exists()
     again = command("resume", "several")
     assert again.code == 1
+    assert places(again) == ["run 1 of 1: weight_decay-1e+30"]  # of what is left
     assert "weight_decay-1e+30 failed" in again.err
 
 

@@ -10,15 +10,9 @@ from remnant.files import write_text
 from remnant.reports.charts.byte_charts import all_kept_bytes, kept_chart, memory_chart
 from remnant.reports.charts.canvas import on_white
 from remnant.reports.charts.system_charts import curves_chart
+from remnant.reports.comparison_tables import settings_table, task_tables
 from remnant.reports.embed import inline_svg
-from remnant.reports.groups import (
-    RunGroup,
-    by_kind,
-    differing_settings,
-    order_text,
-    read_groups,
-    unequal_terms,
-)
+from remnant.reports.groups import RunGroup, by_kind, order_text, read_groups, unequal_terms
 from remnant.reports.page import Picture, render_page
 from remnant.reports.result_tables import comparison_tables, numbers_first, to_latex, to_markdown
 from remnant.runs.run_folder import RunFolder
@@ -64,8 +58,9 @@ def _comparison_page(groups: Sequence[RunGroup], unfinished: Sequence[RunFolder]
         twins=[group.label for group in groups if group.has_twins],
         unequal=unequal_terms(groups),
         tables=[numbers_first(table) for table in tables],
+        settings=settings_table(groups),
+        task_tables=task_tables(groups),
         pictures=_comparison_pictures(groups),
-        differences=differing_settings(groups),
         runs=[(group.label, run, order_text(run)) for group, run in runs],
         copies=[
             ("Markdown", "\n".join(map(to_markdown, tables))),

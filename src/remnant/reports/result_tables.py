@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from remnant.metrics import newest
 from remnant.reports.groups import RunGroup, Spread, by_kind, memory_text, order_text, read_groups
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
 from remnant.runs.run_folder import RunFolder, read_run
@@ -30,9 +31,23 @@ class _Column:
     is_optional: bool = False  # left out where no run has the value
 
 
-def _with_deviation(spread: Spread) -> str:
+def with_deviation(spread: Spread) -> str:
+    """A percentage over the runs of a group: `72.00 ± 2.83`."""
     mean = percent_text(spread.mean, 2)
     return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.2f}"
+
+
+def newest_accuracy(run: RunFolder) -> float | None:
+    """On file since 0.2; in older folders the matrix tells."""
+    result = run.result
+    if result.newest_accuracy is not None or not result.accuracy_matrix:
+        return result.newest_accuracy
+    return newest(result.accuracy_matrix)
+
+
+def _kept_bytes(run: RunFolder) -> int | None:
+    """All that is carried from task to task: the network, the memory and what is beside them."""
+    return sum(run.result.kept_bytes.values()) if run.result.kept_bytes else None
 
 
 def exemplars_per_class(run: RunFolder) -> float | None:
@@ -53,10 +68,11 @@ def passes_over_new(run: RunFolder) -> float | None:
 
 
 _COLUMNS = (
-    _Column("Avg", lambda run: run.result.average_accuracy, _with_deviation),
-    _Column("Last", lambda run: run.result.last_accuracy, _with_deviation),
-    _Column("F", lambda run: run.result.forgetting, _with_deviation),
-    _Column("Top-5", lambda run: run.result.top5_average, _with_deviation),
+    _Column("Avg", lambda run: run.result.average_accuracy, with_deviation),
+    _Column("Last", lambda run: run.result.last_accuracy, with_deviation),
+    _Column("F", lambda run: run.result.forgetting, with_deviation),
+    _Column("Newest", newest_accuracy, with_deviation, is_optional=True),
+    _Column("Top-5", lambda run: run.result.top5_average, with_deviation),
     _Column("Params", lambda run: run.result.parameters, lambda it: count_text(it.mean)),
     _Column("FLOP", _predict_flops, lambda it: count_text(it.mean)),
     _Column(
@@ -64,6 +80,7 @@ _COLUMNS = (
         lambda run: run.result.memory.used_bytes if run.result.memory else None,
         lambda it: f"{it.mean:,.0f}",
     ),
+    _Column("Kept", _kept_bytes, lambda it: f"{it.mean:,.0f}", is_optional=True),
     _Column("Per class", exemplars_per_class, lambda it: f"{it.mean:,.0f}"),
     _Column(
         "Images/s", lambda run: run.result.train_images_per_second, lambda it: f"{it.mean:,.0f}"
@@ -153,7 +170,8 @@ def to_latex(table: Table) -> str:
 _LATEX_ESCAPES = str.maketrans(
     {sign: "\\" + sign for sign in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", MISSING: "--", "…": r"\dots{}", "\n": " "}
+    | {"±": r"$\pm$", "×": r"$\times$", "\N{MINUS SIGN}": "$-$", "π": r"$\pi$"}
+    | {MISSING: "--", "…": r"\dots{}", "\n": " "}
 )
 
 

@@ -169,6 +169,19 @@ def is_sweep(folder: Path) -> bool:
     return (folder / SWEEP).exists()
 
 
+def waiting_runs(folder: Path) -> list[str]:
+    """The names of those of several runs that are left, in the order in which they will go on.
+
+    Raises:
+        InputError: The folder is damaged.
+    """
+    return [name for name in _read_plan(folder) if not _has_page(folder / name)]
+
+
+def _read_plan(folder: Path) -> dict[str, Any]:
+    return read_json_object(folder / SWEEP, "the configs of several runs")
+
+
 def _has_page(run: Path) -> bool:
     """Whether a run is finished to the last; one that was killed before its page is not."""
     return is_finished(run) and (run / REPORT).exists()
@@ -182,8 +195,7 @@ def resume_all(
     Raises:
         InputError: All are finished, or the folder is damaged.
     """
-    plan = read_json_object(folder / SWEEP, "the configs of several runs")
-    waiting = [name for name in plan if not _has_page(folder / name)]
+    plan, waiting = _read_plan(folder), waiting_runs(folder)
     if not waiting and (folder / REPORT).exists():
         raise InputError(f"all runs in {folder} are finished. See {folder / REPORT}.")
 

@@ -108,7 +108,7 @@ class EpochLines:
 
     def __init__(self, planned_images: Sequence[int], console: Console) -> None:
         self._num_tasks = len(planned_images)
-        self._console = console
+        self.console = console
         self._left = TimeLeft(planned_images)
         self._window = Window()
 
@@ -131,7 +131,7 @@ class EpochLines:
             self._window.speed,
             str(self._left),
         )
-        self._console.print("  ".join(parts), highlight=False, markup=False, soft_wrap=True)
+        self.console.print("  ".join(parts), highlight=False, markup=False, soft_wrap=True)
         self._window = Window()
 
 
@@ -153,6 +153,7 @@ class ProgressBar:
 
     def __init__(self, planned_images: Sequence[int], console: Console) -> None:
         self._num_tasks = len(planned_images)
+        self.console = console
         self._left = TimeLeft(planned_images)
         self._bar = _BarWithLosses(
             TextColumn("[bold]{task.description}"),
@@ -196,7 +197,7 @@ class ProgressBar:
             self._show(report)
         if is_last:
             line = f"{self._name(report)}  {whole.speed}  {epoch.losses}"
-            self._bar.console.print(line, highlight=False, markup=False, no_wrap=True)
+            self.console.print(line, highlight=False, markup=False, no_wrap=True)
             self._bar.losses = "evaluating, or preparing the next phase"
         if report.is_epoch_end:
             self._epochs = whole, Window()
