@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from remnant import learner
+from remnant.learner.encoder_choice import takes_encoder
+from remnant.learner.learner_state import LearnerParameters
+from remnant.learner.update_plan import plan_update
+from remnant.studies.contest import ContestRequest, contest_study, contestants, learn_command
+from remnant.studies.evidence import Cell
 from tests.support.command_line import Command
 from tests.support.picture_files import write_classes
 
@@ -27,7 +36,9 @@ def test_it_ends_with_a_verdict_a_page_and_the_line_to_type(
     shown = command("contest", images, *TINY, "--out", out)
     assert shown.code == 0, shown.err
     assert "At the end, on all classes: " in shown.out
-    assert "next: remnant learn my.remnant" in shown.err
+    (line,) = [one for one in shown.err.splitlines() if one.startswith("next: remnant learn ")]
+    learned = command(*shlex.split(line)[2:], "--epochs", "1")
+    assert learned.code == 0, learned.err
     page = (out / "contest-mini" / "index.html").read_text()
     assert "Methods and codecs on images" in page
     again = command("contest", images, *TINY, "--out", out)
@@ -38,7 +49,10 @@ def test_it_ends_with_a_verdict_a_page_and_the_line_to_type(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--methods", "ers"), "is not one that can take part"),
+        (("--methods", "ers"), "got 'ers'. Did you mean er?"),
+        (("--methods", "er,bimae-full"), "got 'bimae-full'. Did you mean bimae?"),
+        (("--methods", "dytox-plus,er"), "got 'dytox-plus'. Did you mean dytox?"),
+        (("--methods", "er,joint"), "joint learns all classes at once"),
         (("--codecs", "webq"), "--codecs"),
         (("--methods", "er", "--codecs", "raw"), "needs two to compare"),
         (("--budget", "many"), "budget"),
@@ -51,6 +65,28 @@ def test_what_cannot_be_compared_is_refused(
     said = command("contest", images, *arguments, "--out", tmp_path / "out").sentence
     assert sentence in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("is_pretrained", [False, True])
+def test_learn_accepts_the_line_of_whoever_wins(
+    command: Command, images: Path, monkeypatch: pytest.MonkeyPatch, is_pretrained: bool
+) -> None:
+    def plan_only(store: Path, folder: Path, *, test: None, **parameters: Any) -> None:
+        plan_update(None, LearnerParameters.of(parameters), folder, None, test, "cpu")
+        sys.exit(0)  # accepted: it would train now
+
+    monkeypatch.setattr(learner, "learn_into_store", plan_only)
+    request = ContestRequest(
+        folder=str(images),
+        budget="60KiB/class",
+        methods=[name for name in contestants() if takes_encoder(name) == is_pretrained],
+        codecs=["transform", "raw"],
+        image_size=16,
+    )
+    study = contest_study(request)
+    for row in study.rows:
+        line = learn_command(Cell(row, study.columns["mini"][0], {}, ()), request)
+        assert command(*shlex.split(line)[1:]).code == 0, line
 
 
 def test_a_folder_without_images_is_refused(command: Command, tmp_path: Path) -> None:

@@ -40,14 +40,11 @@ def contest_study(request: ContestRequest) -> Study:
     """The study that a request stands for.
 
     Raises:
-        InputError: A method or a codec is unknown, or only some of the methods are pretrained.
+        InputError: A method or a codec is unknown or cannot take part, or only some of the methods
+            are pretrained.
     """
     for name in request.methods:
-        if name not in PRESETS or "folder" not in PRESETS[name].protocols:
-            known = [one for one, preset in PRESETS.items() if "folder" in preset.protocols]
-            raise InputError(
-                f"--methods: {name!r} is not one that can take part.{nearest(name, known)}"
-            )
+        _check_takes_part(name)
     for name in request.codecs:
         CODECS.find(name, "--codecs")
     _check_one_kind(request.methods)
@@ -70,6 +67,30 @@ def contest_study(request: ContestRequest) -> Study:
         metrics=(AVG, LAST, FORGETTING),
         figures=("curves", "memory"),
         tells_winner=True,
+    )
+
+
+def contestants() -> list[str]:
+    """Names of methods, since `remnant learn` takes those alone, which learn task by task."""
+    return [name for name in METHODS if _has_folder_recipe(name) and not METHODS[name].learns_once]
+
+
+def _has_folder_recipe(name: str) -> bool:
+    return name in PRESETS and "folder" in PRESETS[name].protocols
+
+
+def _check_takes_part(name: str) -> None:
+    known = contestants()
+    if name in known:
+        return
+    if name in METHODS and METHODS[name].learns_once:
+        raise InputError(
+            f"--methods: {name} learns all classes at once, which no other may, so that it cannot "
+            "take part; leave it out."
+        )
+    raise InputError(
+        f"--methods must be names from `remnant list methods` that have a recipe for folders; got "
+        f"{name!r}.{nearest(name, known)}"
     )
 
 
