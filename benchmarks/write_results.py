@@ -2,8 +2,6 @@
 
 A part stands between two comments. From run folders, below RUNS or kept in docs/runs:
     <!-- runs: NAME ... -->         the table of these runs, up to <!-- /runs -->
-    <!-- curves: NAME ... -->       their curves
-    <!-- kept: NAME ... -->         their accuracy against all bytes kept
     <!-- measured: NAME ... -->     within a line: their Avg / Last / F, up to <!-- / -->
 From studies, as far as their runs are in docs/runs:
     <!-- study: NAME SCALE -->      its tables and verdicts, up to <!-- /study -->
@@ -15,8 +13,9 @@ From the presets:
 Within a line one number can be chosen: <!-- printed: last RECIPE ... -->.
 
 What a row needs of a run (config, environment, result) is copied to docs/runs, so that `remnant
-report docs/runs/NAME ...` says the same for ever, and its numbers to recipes/measured.json. A part
-that names a run which is not to be found stays as it is.
+report docs/runs/NAME ...` says the same for ever, and its numbers to recipes/measured.json. Runs
+whose pictures are a figure of the paper are kept with them. A part that names a run which is not to
+be found stays as it is.
 """
 
 from __future__ import annotations
@@ -29,17 +28,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from remnant.files import write_json, write_text
+from remnant.files import write_bytes, write_json
 from remnant.recipes import PRESETS, PROTOCOLS, RECIPES, Published
 from remnant.recipes.presets import SOURCES
 from remnant.recipes.recipe import MEASURED, TRIALS
-from remnant.reports import curves_picture, kept_picture, markdown_table
+from remnant.reports import markdown_table
 from remnant.reports.charts.canvas import on_white
 from remnant.reports.result_tables import Table, to_markdown
 from remnant.reports.units import MISSING
+from remnant.runs.drawings import DRAWINGS
+from remnant.runs.run_folder import RECONSTRUCTIONS
 from remnant.studies import STUDIES, StudyScale, find_study
 from remnant.studies.evidence import Evidence, Judgement, printed_gap
-from remnant.studies.study_figures import draw_figures
+from remnant.studies.study_figures import Figure, draw_figures
 from remnant.studies.study_folder import StudyFolder, StudyRequest
 from remnant.studies.study_page import command_text
 from remnant.studies.study_runs import runs_of
@@ -54,13 +55,12 @@ from remnant.studies.study_tables import (
 )
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = (DOCS / "results.md", DOCS / "claims.md", *sorted((DOCS / "methods").glob("*.md")))
-_PICTURES = {
-    "curves": (curves_picture, "Accuracy after each task"),
-    "kept": (kept_picture, "Average accuracy against bytes of memory and network"),
-}
+PAGES = (
+    *(DOCS / f"{name}.md" for name in ("results", "claims", "performance", "studies")),
+    *sorted((DOCS / "methods").glob("*.md")),
+)
 _FILES = ("config.json", "environment.json", "result.json")
-_OF_RUNS = re.compile(r"(<!-- (runs|curves|kept): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL)
+_OF_RUNS = re.compile(r"(<!-- runs: ([^>]*?) -->\n).*?(<!-- /runs -->)", re.DOTALL)
 _TABLE = re.compile(r"(<!-- published: ([^>]*?) -->\n).*?(<!-- /published -->)", re.DOTALL)
 _OF_STUDIES = re.compile(
     r"(<!-- (study|figure|claims): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL
@@ -68,6 +68,7 @@ _OF_STUDIES = re.compile(
 _IN_LINE = re.compile(r"(<!-- (printed|measured): ([^>]*?) -->).*?(<!-- / -->)")
 SEEDS = (0, 1, 2)
 SCALES: tuple[StudyScale, ...] = ("mini", "lite", "paper")
+_SHEETS = {"reconstructions", "detail-example"}  # figures that need more of a run than its numbers
 _NUMBERS = {"avg": "Avg", "last": "Last", "forgetting": "F"}
 _CHOICES = (*_NUMBERS, "parameters", "top5")
 
@@ -169,13 +170,29 @@ def _fill_study(match: re.Match[str]) -> str:
     evidence = gather(name, scale)
     if kind == "study":
         return f"{opening}{_study_text(evidence)}{closing}"
-    lines = []
-    for figure in draw_figures(evidence):
-        if figure.svg is not None:
-            path = DOCS / "figures" / f"{name}-{scale}-{figure.name}.svg"
-            write_text(path, on_white(figure.svg))
-            lines.append(f"![{figure.title}](figures/{path.name})\n\n{figure.caption}\n")
+    lines = [
+        f"![{figure.title}](figures/{_figure_file(name, scale, figure)})\n\n{figure.caption}\n"
+        for figure in _figures(name, scale)
+    ]
     return f"{opening}{chr(10).join(lines)}{closing}"
+
+
+@cache
+def _figures(name: str, scale: StudyScale) -> list[Figure]:
+    return draw_figures(gather(name, scale))
+
+
+def _figure_file(name: str, scale: StudyScale, figure: Figure) -> str:
+    return f"{name}-{scale}-{figure.name}.{'png' if figure.svg is None else 'svg'}"
+
+
+def write_figures(text: str) -> None:
+    """Write the figures of the studies that a page names."""
+    for _, kind, words, _ in _OF_STUDIES.findall(text):
+        for figure in _figures(*words.split()) if kind == "figure" else ():
+            path = DOCS / "figures" / _figure_file(*words.split(), figure)
+            content = figure.png if figure.svg is None else on_white(figure.svg).encode()
+            write_bytes(path, content or b"")
 
 
 @cache
@@ -210,9 +227,20 @@ def _study_text(evidence: Evidence) -> str:
     )
     folder = StudyFolder(DOCS, evidence.study, request, [])
     machines = " ".join(f"{one}." for one in dict.fromkeys(map(machine_text, evidence.runs)))
-    said = [f"`{command_text(folder)}`.", machines, precision_text(evidence), trials_text(evidence)]
+    said = [f"`{command_text(folder)}`.", machines, _cost_text(evidence), precision_text(evidence)]
+    said += [trials_text(evidence), evidence.study.note]
     parts.append(f"{' '.join(filter(None, said))}\n" if machines else "Not run.\n")
     return "\n".join(parts)
+
+
+def _cost_text(evidence: Evidence) -> str:
+    """What one run took: the least and the most."""
+    flops = sorted(run.result.train_flops for run in evidence.runs if run.result.train_flops)
+    minutes = sorted(run.result.train_seconds / 60 for run in evidence.runs)
+    time = f"{minutes[0]:,.0f} to {minutes[-1]:,.0f} minutes of training"
+    if not flops:
+        return f"A run took {time}."
+    return f"A run took {flops[0] / 1e12:,.0f} to {flops[-1] / 1e12:,.0f} TFLOP, {time}."
 
 
 def _claims_table(names: list[str]) -> Table:
@@ -242,7 +270,7 @@ def _place(judgement: Judgement) -> str:
     return f"{protocol.scale}, {judgement.column.title}"
 
 
-# ----------------------------------------------------------------------- tables and figures of runs
+# ----------------------------------------------------------------------------------- tables of runs
 
 
 def _keep(runs: Path, name: str) -> Path:
@@ -258,21 +286,17 @@ def _keep(runs: Path, name: str) -> Path:
     return kept
 
 
-def _fill_runs(text: str, runs: Path) -> str:
+def fill_runs(text: str, runs: Path = DOCS / "runs") -> str:
+    """A page with the tables of runs, which are copied to docs/runs unless they are there."""
+
     def fill(match: re.Match[str]) -> str:
-        opening, kind, names, closing = match.groups()
+        opening, names, closing = match.groups()
         folders = [_keep(runs, name) for name in names.split()]
         missing = [folder.name for folder in folders if not folder.exists()]
         if missing:
             print(f"left as it is, for want of {', '.join(missing)}")
             return match.group()
-        if kind == "runs":
-            return f"{opening}{markdown_table(folders)}{closing}"
-        draw, title = _PICTURES[kind]
-        picture = DOCS / "figures" / f"{folders[0].name}-{kind}.svg"
-        picture.parent.mkdir(exist_ok=True)
-        picture.write_text(draw(folders))
-        return f"{opening}![{title}](figures/{picture.name})\n{closing}"
+        return f"{opening}{markdown_table(folders)}{closing}"
 
     return _OF_RUNS.sub(fill, text)
 
@@ -289,6 +313,23 @@ def _keep_study_runs(runs: Path) -> None:
     }
     for name in sorted(names):
         _keep(runs, name)
+    for name in _pictured() & names:
+        _keep_pictures(runs, name)
+
+
+def _pictured() -> set[str]:
+    """Runs whose pictures are a figure of the paper."""
+    studies = [one for one in STUDIES.values() if _SHEETS & {*one.figures}]
+    return {run.name for study in studies for run in runs_of(study, "mini")}
+
+
+def _keep_pictures(runs: Path, name: str) -> None:
+    """What a run has redrawn: after some of its tasks, and after the last one for the details."""
+    last = sorted((runs / name / RECONSTRUCTIONS).glob("*.safetensors"))[-1:]
+    for path in [*(runs / name / DRAWINGS).glob("*.safetensors"), *last]:
+        kept = DOCS / "runs" / path.relative_to(runs)
+        kept.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, kept)
 
 
 def main() -> None:
@@ -297,11 +338,12 @@ def main() -> None:
     runs = Path(sys.argv[1]) if len(sys.argv) == 2 else DOCS / "runs"
     if runs != DOCS / "runs":
         _keep_study_runs(runs)
-    texts = {page: _fill_runs(page.read_text(), runs) for page in PAGES}
+    texts = {page: fill_runs(page.read_text(), runs) for page in PAGES}
     rows = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in measured().items()]
     MEASURED.write_text("{\n" + ",\n".join(rows) + "\n}\n")
     write_json(TRIALS, trials())
     for page, text in texts.items():
+        write_figures(text)
         page.write_text(fill_numbers(text))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.write_results import PAGES, fill_numbers, measured, trials
+from benchmarks.write_results import DOCS, PAGES, fill_numbers, fill_runs, measured, trials
 from remnant.recipes.recipe import MEASURED, TRIALS
 
 REMEDY = "run python -m benchmarks.write_results"
@@ -17,6 +17,18 @@ REMEDY = "run python -m benchmarks.write_results"
 def test_a_page_has_the_numbers_of_the_presets(page: Path) -> None:
     text = page.read_text()
     assert fill_numbers(text) == text, REMEDY
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tables_of_runs_are_those_of_the_runs_that_are_kept(page: Path) -> None:
+    text = page.read_text()
+    assert fill_runs(text) == text, REMEDY
+
+
+def test_filling_a_page_writes_no_file() -> None:
+    before = {path: path.stat().st_mtime_ns for path in (DOCS / "figures").iterdir()}
+    fill_numbers("<!-- figure: density mini -->\n<!-- /figure -->")
+    assert {path: path.stat().st_mtime_ns for path in (DOCS / "figures").iterdir()} == before
 
 
 def test_what_recipes_say_was_measured_is_what_the_runs_gave() -> None:

@@ -15,9 +15,10 @@ import pytest
 from remnant.config import override
 from remnant.errors import InputError
 from remnant.runs.run_folder import is_finished, read_result
-from remnant.studies import job_book, run_job
+from remnant.studies import cluster, job_book, run_job
 from remnant.studies.cluster import ClusterOptions, carry_out_locally, check_cluster, submit
 from remnant.studies.fan_out import Job, carry_out
+from remnant.studies.usable_machine import usable_cores
 from tests.studies.test_fan_out import Told, tiny_run
 from tests.support.command_line import Command
 
@@ -77,7 +78,7 @@ def test_a_preempted_job_is_queued_again_and_ends_as_if_nothing_had_been(tmp_pat
     longer = {"method__first__epochs": 12}
     told = PreemptsOnce(tmp_path / "a")
     runs = [tiny_run("preempted", **longer)]
-    threads = os.cpu_count() or 1  # per run, so that each has one thread
+    threads = usable_cores()  # per run, so that each has one thread
     assert carry_out_locally(runs, tmp_path / "a" / "runs", HERE, threads, progress=told) == []
     assert told.done
     assert told.events == [("started", "preempted"), ("finished", "preempted")]
@@ -89,6 +90,35 @@ def test_a_preempted_job_is_queued_again_and_ends_as_if_nothing_had_been(tmp_pat
     assert read_result(preempted).memory == read_result(whole).memory
     for name in ("memory.safetensors", "features.safetensors"):
         assert (preempted / name).read_bytes() == (whole / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [("4,5,6,7", [("4", "5"), ("6", "7")]), ("GPU-a,GPU-b", [("GPU-a", "GPU-b")] * 2)],
+)
+def test_local_jobs_get_gpus_of_those_that_were_left_to_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, expected: list[tuple[str, ...]]
+) -> None:
+    given: list[tuple[str, ...]] = []
+
+    class Ended:
+        job_id = "1"
+
+        def submit(self, job: run_job.RunJob) -> Ended:
+            given.append(job.gpus)
+            return self
+
+        def done(self) -> bool:
+            return True
+
+        def cancel(self) -> None: ...
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: visible.count(",") + 1)
+    monkeypatch.setattr(cluster, "_local_executor", lambda *_: Ended())
+    runs = [tiny_run("one"), tiny_run("two")]
+    carry_out_locally(runs, tmp_path / "runs", replace(HERE, gpus_per_run=2), 2, progress=Told())
+    assert given == expected
 
 
 @pytest.mark.slow
@@ -197,11 +227,11 @@ def test_a_run_does_not_see_the_one_task_of_its_job(
     monkeypatch.setattr(run_job.subprocess, "Popen", Ended)
     monkeypatch.setenv("SLURM_NTASKS", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    with pytest.raises(RuntimeError, match="one ended with code 0; see"):
-        run_job.RunJob(tiny_run("one"), tmp_path / "one", 1, None)()
-    (environment,) = given
-    assert "SLURM_NTASKS" not in environment
-    assert environment["CUDA_VISIBLE_DEVICES"] == "3"
+    for gpus in ((), ("1", "2")):
+        with pytest.raises(RuntimeError, match="one ended with code 0; see"):
+            run_job.RunJob(tiny_run("one"), tmp_path / "one", 1, None, gpus)()
+    assert all("SLURM_NTASKS" not in environment for environment in given)
+    assert [environment["CUDA_VISIBLE_DEVICES"] for environment in given] == ["3", "1,2"]
 
 
 def test_a_submission_is_told_run_by_run(command: Command, slurm: Path, tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 
+from remnant.data import describe_dataset
+from remnant.data.stream import resolve_tasks
 from remnant.errors import InputError
 from remnant.recipes import PRESETS, PROTOCOLS
 from remnant.studies import STUDIES, Study, StudyScale, find_study
@@ -78,6 +81,25 @@ def test_seeds_differ_in_seed_and_name_alone() -> None:
     assert one.config.model_copy(update={"seed": 0}) == zero.config
 
 
+@pytest.mark.parametrize(("study", "scale"), SCALES, ids=NAMES)
+def test_rows_of_a_column_learn_the_classes_in_one_order(study: Study, scale: StudyScale) -> None:
+    orders: dict[str, set[tuple[int, ...]]] = {}
+    for run in runs_of(study, scale):
+        tasks = resolve_tasks(run.config.stream, describe_dataset(run.config.data))
+        orders.setdefault(run.column, set()).add(tuple(chain.from_iterable(tasks)))
+        assert scale == "paper" or "-order-" not in run.name
+    assert {len(found) for found in orders.values()} == {1}
+
+
+def test_a_run_has_another_name_only_where_its_order_is_another() -> None:
+    def name(study: str, row: str) -> str:
+        return runs_of(STUDIES[study], "paper", rows=[row], columns=["10"])[0].name
+
+    # Published in another order, and in the default one under its own name.
+    assert name("cifar100", "ucir") == "cifar100-ucir-10-order-default"
+    assert name("cifar100", "dytox") == name("model-size", "dytox") == "cifar100-dytox-10"
+
+
 def test_columns_change_what_a_method_has() -> None:
     runs = runs_of(STUDIES["cifar100"], "mini", rows=["er", "bimae"])
     sampling = {(run.row, run.column): run.config.method.first.sampling for run in runs}
@@ -120,3 +142,11 @@ def test_rows_of_equal_cost_have_names_that_tell_their_epochs() -> None:
 def test_an_unknown_study_is_refused_with_the_nearest() -> None:
     with pytest.raises(InputError, match="Did you mean components"):
         find_study("component")
+
+
+@pytest.mark.parametrize(("study", "row"), [("components", "baseline"), ("buffer", "dytox")])
+def test_raw_exemplars_have_one_run_for_both_presentations(study: str, row: str) -> None:
+    names = {run.name for run in runs_of(STUDIES[study], "mini", rows=[row])}
+    assert len(names) == 1
+    others = {run.name for run in runs_of(STUDIES[study], "mini", rows=["full"])}
+    assert len(others) == 2

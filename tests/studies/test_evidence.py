@@ -91,6 +91,39 @@ def test_one_run_each_has_the_interval_of_its_test_images(tmp_path: Path) -> Non
     assert judge(other) == "undecided"
 
 
+def test_the_interval_of_one_pair_is_that_of_the_runs_whose_values_are_known(
+    tmp_path: Path,
+) -> None:
+    for seed, end in ((0, ""), (1, "-seed-1")):
+        write_run(tmp_path, f"cifar100-mini-bimae-full{end}", seed, 90.0 - 30 * seed)
+        write_run(tmp_path, f"cifar100-mini-bimae-baseline{end}", seed, 50.0)
+    unknown = tmp_path / "cifar100-mini-bimae-baseline" / "result.json"
+    unknown.write_text(json.dumps(json.loads(unknown.read_text()) | {"last_accuracy": None}))
+    cells = evidence_of(tmp_path, (0, 1)).cells
+    found = difference(cells["full", "published"], cells["baseline", "published"], LAST)
+    assert found is not None
+    assert (found.mean, found.count) == (10.0, 1)
+    by_hand = 196 * math.sqrt(0.6 * 0.4 / 1000 + 0.5 * 0.5 / 1000)  # seed 1
+    assert found.margin == pytest.approx(by_hand)
+
+
+def test_the_text_tells_what_every_run_took(tmp_path: Path) -> None:
+    write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
+    folder = tmp_path / "cifar100-mini-bimae-full"
+    result = json.loads((folder / "result.json").read_text()) | {"train_flops": 3.2e15}
+    (folder / "result.json").write_text(json.dumps(result | {"train_seconds": 1234.0}))
+    environment = {"commit": "abc1234", "cores": 2, "processor": "Some CPU"}
+    (folder / "environment.json").write_text(json.dumps(environment))
+    text = study_markdown(evidence_of(tmp_path, (0,)), "All is equal.", "remnant reproduce it")
+    assert "Scale: mini. All is equal.\n" in text
+    results, _, runs = text.partition("## Runs")
+    assert "remnant reproduce" not in results
+    assert runs.startswith("\n\n`remnant reproduce it`\n")
+    (line,) = [line for line in runs.splitlines() if "| cifar100-mini-bimae-full |" in line]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert {"0", "3.20 P", "1,234", "abc1234", "2 cores of Some CPU"} <= set(cells)
+
+
 @pytest.mark.parametrize(
     ("mean", "half", "margin", "verdict"),
     [
@@ -140,7 +173,7 @@ def test_printed_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:
     assert rows["+ generated replay"][1:6] == ["75.88", "64.35", "–", "–", "–"]
     assert "79.12 / 68.40 / 12.17" in short_table(evidence, column).rows[-1]
     assert "components,mini,full,published,last,68.4000,60.0000" in study_csv(evidence)
-    assert "| + detail branch | 79.12 |" in study_markdown(evidence)
+    assert "| + detail branch | 79.12 |" in study_markdown(evidence, "", "")
 
 
 def test_all_that_a_method_carries_stands_beside_its_accuracy(tmp_path: Path) -> None:
@@ -176,7 +209,7 @@ def test_runs_in_bf16_are_named(tmp_path: Path) -> None:
         path.write_text(json.dumps(environment))
     both, one = evidence_of(tmp_path, (0,)), evidence_of(tmp_path, (0,), ("baseline",))
     assert precision_text(both) == "Trained in bf16: + detail branch."
-    assert precision_text(both) in study_markdown(both)
+    assert precision_text(both) in study_markdown(both, "", "")
     assert precision_text(one) == ""
     shown = [row[cost_table(both).headers.index("Precision")] for row in cost_table(both).rows]
     assert sorted(shown) == ["32-true", "bf16-mixed"]

@@ -18,6 +18,7 @@ from remnant.files import write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
 from remnant.studies.fan_out import Failure, Job, carry_out, command_of
 from remnant.studies.study_runs import StudyRun, in_precision, is_same
+from remnant.studies.usable_machine import usable_cores
 from tests.support.command_line import tiny_config
 
 
@@ -119,6 +120,40 @@ def _is_alive(process: int) -> bool:
     except OSError:
         return False
     return state != "Z"  # ended, and nobody has asked how
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [("2,3", ["2", "3", "2"]), ("GPU-a, GPU-b", ["GPU-a", "GPU-b", "GPU-a"]), (None, list("010"))],
+)
+def test_runs_share_the_gpus_and_cores_that_were_left_to_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, expected: list[str]
+) -> None:
+    given: list[dict[str, str]] = []
+
+    class Ended:
+        returncode = 0
+
+        def __init__(self, *_: object, env: dict[str, str], **__: object) -> None:
+            given.append(env)
+
+        def poll(self) -> int:
+            return self.returncode
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    carry_out([tiny_run(name) for name in "abc"], tmp_path, 3, progress=Told())
+    assert [environment["CUDA_VISIBLE_DEVICES"] for environment in given] == expected
+    assert {environment["OMP_NUM_THREADS"] for environment in given} == {"4"}
+
+
+def test_without_affinity_all_cores_are_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert usable_cores() == os.cpu_count()
 
 
 def test_a_run_goes_on_with_data_that_were_moved(tmp_path: Path) -> None:

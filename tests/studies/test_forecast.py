@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
 from remnant.planning import calibration
 from remnant.planning.calibration import kind_of, measure_speed, saved_bytes_per_image
 from remnant.studies import forecast as forecasts
-from remnant.studies.forecast import forecast
+from remnant.studies.forecast import Forecast, forecast
+from remnant.terminal.tables import forecast_table
 from tests.studies.test_fan_out import tiny_run
 from tests.support.command_line import Command, tiny_config
 
@@ -45,6 +49,23 @@ def test_a_run_that_cannot_be_estimated_is_named_and_the_others_are(
     assert f"cannot be estimated: {name} ({reason})" in lines
     assert any("digits-bimae-full-smoke" in line and "to do" in line for line in lines)
     assert "2 runs, 0 done" in lines[-1]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_images_flops_and_hours_are_shown_whole_however_long_a_name_is(width: int) -> None:
+    name = "cifar100-mini-bimae-reconstruction-symmetric-order-dytox-3-seed-2"
+    one = Forecast(tiny_run(name), "to do", 1_230_000, 4.56e15, 1, 7.8, 0.15, 5 << 30, 1)
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    with console.capture() as shown:
+        console.print(forecast_table([one], "a100", width))
+    lines = shown.get().splitlines()
+    assert max(map(len, lines)) <= width
+    numbers = ["1.23 M", "4.56 P", "7.8 h", "9 min"] + (["5.00 GiB"] if width == 120 else [])
+    titles = ["images", "FLOP", "here", "A100"] + (["GPU memory"] if width == 120 else [])
+    assert re.split(r"\s{2,}|(?<=state) ", lines[0])[-len(titles) :] == titles
+    assert all(number in lines[1] for number in numbers)
+    assert "to do" in lines[1]
+    assert "".join(line.split(" ")[0] for line in lines[1:]) == name
 
 
 def test_saved_bytes_leave_out_weights_and_grow_with_the_area_of_images() -> None:

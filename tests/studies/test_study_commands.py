@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -35,6 +36,11 @@ def test_what_was_run_before_becomes_a_page_at_once(command: Command, out: Path)
     assert "remnant reproduce components --scale mini --columns published" in page
     assert "Not run yet" not in page
     assert "<svg" in page
+    assert "Equal for all rows: steps of the main phase; tuning phases may differ. Seed 0." in page
+    assert "mean ± standard deviation over seeds alone;" in page
+    text = (folder / "study.md").read_text()
+    assert "`remnant reproduce components --scale mini --columns published`" in text
+    assert "Seed 0." in text
     assert {path.name for path in folder.iterdir()} == {
         "study.json", "index.html", "study.md", "table.csv", "table.tex",
     }  # fmt: skip
@@ -43,6 +49,16 @@ def test_what_was_run_before_becomes_a_page_at_once(command: Command, out: Path)
         (folder / name).unlink()
     assert command("study", folder).code == 0
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_the_page_names_what_was_trained_in_bf16(command: Command, out: Path) -> None:
+    path = out / "runs" / "cifar100-mini-bimae-full" / "environment.json"
+    environment = json.loads(path.read_bytes()) | {"acceleration": {"precision": "bf16-mixed"}}
+    path.write_text(json.dumps(environment))
+    command("reproduce", "components", "--columns", "published", "--out", out)
+    page = (out / "components-mini" / "index.html").read_text()
+    _, _, runs = page.partition('<h2 id="runs">')
+    assert "Trained in bf16: + detail branch." in runs.partition("<table")[0]
 
 
 def test_the_list_names_every_study(command: Command) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from cyclopts import Parameter
 
 from remnant.cli import console
 from remnant.cli.cluster_output import read_cluster, submit_runs
-from remnant.cli.precision import measure_precision
+from remnant.cli.precision_option import measure_precision
 from remnant.cli.study_output import print_forecast, print_studies, print_study
 from remnant.errors import InputError
 
@@ -61,7 +60,8 @@ def reproduce(
     out
         Folder of the studies and of their runs.
     equal
-        What is made equal by changing the number of epochs: steps (as they are), flops or seconds.
+        What is equal for all rows: steps (schedules stay as they are), or flops or seconds, for
+        which all schedules of a row are stretched.
     precision
         As in `remnant run`. A run that has already started keeps its own.
     gpu
@@ -89,8 +89,8 @@ def reproduce(
     from remnant.studies.study_runs import in_precision
 
     folders = _open_studies(studies, scale, seeds, rows, columns, equal, out)
-    precision = measure_precision() if precision == "fastest" else precision
-    runs = [in_precision(run, precision) for folder in folders for run in folder.asked]
+    chosen = measure_precision() if precision == "fastest" else precision
+    runs = [in_precision(run, chosen) for folder in folders for run in folder.asked]
     if dry_run:
         print_forecast(runs, folders[0].runs_path, gpu)
         return
@@ -278,10 +278,10 @@ def _carry_out(
 
 def _default_jobs(gpus_per_run: int) -> int:
     """As many as GPUs allow, else one per core, each on one thread."""
-    import torch
+    from remnant.studies.usable_machine import usable_cores, usable_gpus
 
-    gpus = torch.cuda.device_count()
-    return max(1, gpus // gpus_per_run) if gpus and gpus_per_run else os.cpu_count() or 1
+    gpus = len(usable_gpus())
+    return max(1, gpus // gpus_per_run) if gpus and gpus_per_run else usable_cores()
 
 
 def _numbers(text: str) -> list[int]:

@@ -41,6 +41,8 @@ STUDY = Study(
     note=(
         "The paper does not say how a quarter enters DyTox: as an image with its hidden patches in "
         "the mean colour, or by its tokens alone. Published, new images are whole, and what is "
-        "hidden names the old classes; symmetric, new images are masked as much."
+        "hidden names the old classes; symmetric, new images are masked as much. In both columns "
+        "DyTox shuffles new images and exemplars together, as published, while Bilateral MAE shows "
+        "every class equally often, except at paper scale."
     ),
 )

@@ -5,7 +5,6 @@ OUT/jobs/ holds which job has which run (`job_book`), and what submitit writes: 
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
@@ -29,6 +28,7 @@ from remnant.studies.job_book import (
 )
 from remnant.studies.run_job import RunJob
 from remnant.studies.study_runs import StudyRun
+from remnant.studies.usable_machine import usable_cores, usable_gpus
 
 JOBS = "jobs"
 _POLL_SECONDS = 0.5
@@ -177,12 +177,13 @@ def carry_out_locally(
         failures += [_still_running(run, place, book) for run in left if run.name in pending]
         waiting = [run for run in left if run.name not in pending]
         free = list(range(jobs))
-        threads = max(1, (os.cpu_count() or 1) // jobs)
+        threads = max(1, usable_cores() // jobs)
         while waiting or running:
             while waiting and free:
                 run, slot = waiting.pop(0), free.pop(0)
-                executor = _local_executor(folder, options, slot)
-                job = executor.submit(_job_of(run, place, options, threads, data_root))
+                given = _job_of(run, place, options, threads, data_root)
+                given = replace(given, gpus=_gpus_of(slot, options.gpus_per_run))
+                job = _local_executor(folder, options).submit(given)
                 record = JobRecord(cluster="local", id=job.job_id)
                 book = book.write_with(folder, {run.name: record})
                 running[slot] = (job, Job(run, place / run.name, tries=1))
@@ -200,11 +201,16 @@ def carry_out_locally(
     return failures
 
 
-def _local_executor(folder: Path, options: ClusterOptions, slot: int) -> Any:
+def _gpus_of(slot: int, count: int) -> tuple[str, ...]:
+    """Those of the job in a slot; more jobs than GPUs allow take them in turn."""
+    gpus, first = usable_gpus(), slot * count
+    return tuple(gpus[index % len(gpus)] for index in range(first, first + count))
+
+
+def _local_executor(folder: Path, options: ClusterOptions) -> Any:
+    """Is not told of GPUs: it knows them by number alone, while users may name them otherwise."""
     executor = load_submitit().LocalExecutor(folder, max_num_timeout=_MOST_TIMEOUTS)
-    first, count = slot * options.gpus_per_run, options.gpus_per_run
-    gpus = {"gpus_per_node": count, "visible_gpus": list(range(first, first + count))}
-    executor.update_parameters(timeout_min=60 * options.hours, **gpus if count else {})
+    executor.update_parameters(timeout_min=60 * options.hours)
     return executor
 
 

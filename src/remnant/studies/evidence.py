@@ -164,22 +164,22 @@ def judge(measured: Difference, margin: float = 0.0) -> Verdict:
 def difference(cell: Cell, rival: Cell, metric: Metric) -> Difference | None:
     """By how much `cell` is ahead, paired by seed; None where no seed has run in both."""
     sign = -1.0 if metric.is_lower_better else 1.0
-    pairs = [
-        (one, other)
+    pairs = {
+        seed: (one, other)
         for seed in cell.runs
         if seed in rival.runs
         and (one := cell.value(metric, seed)) is not None
         and (other := rival.value(metric, seed)) is not None
-    ]
+    }
     if not pairs:
         return None
-    gaps = [sign * (one - other) for one, other in pairs]
+    gaps = [sign * (one - other) for one, other in pairs.values()]
     mean, count = float(np.mean(gaps)), len(gaps)
     if count > 1:
         deviation = float(np.std(gaps, ddof=1))
         margin = float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count)
         return Difference(mean, margin, count, False)
-    seed = next(seed for seed in cell.runs if seed in rival.runs)
+    (seed,) = pairs
     margin = _image_margin((cell.runs[seed], rival.runs[seed]), metric)
     return Difference(mean, margin, 1, True)
 

@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
-
 from remnant.config import RunConfig, load_config, override
 from remnant.errors import InputError
 from remnant.files import make_folder, write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
 from remnant.studies.study_runs import StudyRun
+from remnant.studies.usable_machine import VISIBLE_GPUS, usable_cores, usable_gpus
 
 _POLL_SECONDS = 0.5
 _TRIES = 3  # of a run that was killed; one that ends by itself with an error is not tried again
@@ -95,7 +94,7 @@ def carry_out(
     """
     waiting = [Job(run, folder / run.name) for run in runs if not run.is_done(folder)]
     make_folder(folder)
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+    threads = max(1, usable_cores() // jobs)
     failures: list[Failure] = []
     with _ending_all() as running:
         while waiting or running:
@@ -133,8 +132,8 @@ def _start(job: Job, threads: int, data_root: Path | None) -> None:
     job.tries += 1
     arguments = command_of(job.run, job.folder, threads, data_root)
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "NO_COLOR": "1"}
-    if (gpus := torch.cuda.device_count()) > 0:
-        environment["CUDA_VISIBLE_DEVICES"] = str(job.slot % gpus)
+    if gpus := usable_gpus():
+        environment[VISIBLE_GPUS] = gpus[job.slot % len(gpus)]
     job.began = time.monotonic()
     with job.log.open("ab") as log:
         job.process = subprocess.Popen(

@@ -16,7 +16,6 @@ from remnant.data.stream import resolve_tasks
 from remnant.errors import InputError
 from remnant.methods import build_method
 from remnant.planning.calibration import (
-    Speed,
     gpu_hours,
     kind_of,
     measure_speed,
@@ -76,7 +75,7 @@ def forecast(
     """
     distinct = {run.name: run for run in runs}
     kinds = {name: kind_of(run.config) for name, run in distinct.items()}
-    measured = _Measurements(None if seconds is None else seconds / max(1, len({*kinds.values()})))
+    measured = Measurements(None if seconds is None else seconds / max(1, len({*kinds.values()})))
     known: dict[str, Forecast] = {}
     unknown: dict[str, NoForecast] = {}
     with one_thread():
@@ -92,13 +91,16 @@ def forecast(
     )
 
 
-class _Measurements:
-    """Plans of runs, speed and bytes of kinds of runs, made when they are first asked for."""
+class Measurements:
+    """Plans of runs, speed and bytes of kinds of runs, made when they are first asked for.
+
+    Speeds are measured in about so many seconds for each kind; None: not at all.
+    """
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._plans: dict[str, dict[str, Any]] = {}
-        self._speeds: dict[str, Speed] = {}
+        self._speeds: dict[str, float] = {}
         self._saved: dict[str, int] = {}
 
     def plan(self, config: RunConfig) -> dict[str, Any]:
@@ -108,13 +110,19 @@ class _Measurements:
             self._plans[key] = estimate(config)
         return self._plans[key]
 
+    def flops(self, config: RunConfig) -> float:
+        return float(self.plan(config)["train_flops"])
+
     def hours(self, config: RunConfig, flops: float) -> float | None:
-        if self._seconds is None:
-            return None
+        return None if self._seconds is None else flops / self.speed(config) / 3600
+
+    def speed(self, config: RunConfig) -> float:
+        """In FLOPs per second."""
+        assert self._seconds is not None, "speed takes time to measure"
         kind = kind_of(config)
         if kind not in self._speeds:
-            self._speeds[kind] = measure_speed(config, self._seconds)
-        return flops / self._speeds[kind].flops_per_second / 3600
+            self._speeds[kind] = measure_speed(config, self._seconds).flops_per_second
+        return self._speeds[kind]
 
     def saved_bytes(self, config: RunConfig) -> int:
         kind = kind_of(config)
@@ -128,7 +136,7 @@ def _reason(error: Exception) -> str:
     return first if isinstance(error, InputError) else f"{type(error).__name__}: {first}"
 
 
-def _forecast(run: StudyRun, folder: Path, measured: _Measurements, gpu: str) -> Forecast:
+def _forecast(run: StudyRun, folder: Path, measured: Measurements, gpu: str) -> Forecast:
     state = state_of(run, folder)
     plan = measured.plan(run.config)
     flops, parameters = plan["train_flops"], plan["parameters"]

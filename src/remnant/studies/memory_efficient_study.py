@@ -14,7 +14,7 @@ STUDY = Study(
         Row("mecil", "Down-scaled", "mecil"),
         Row("mrdc", "JPEG compression", "mrdc"),
         Row("cim", "CIM", "cim"),
-        Row("bimae", "Bilateral MAE", "bimae-full", paper="bimae"),
+        Row("bimae", "Bilateral MAE", "bimae-full", paper="bimae", against="cim"),
     ),
     columns={
         "smoke": smoke("cifar100-10"),

@@ -2,7 +2,8 @@
 
 from remnant.studies.cifar100_study import ROWS as CIFAR100_ROWS
 from remnant.studies.columns import smoke
-from remnant.studies.study import Column, Row, Study
+from remnant.studies.memory_efficient_study import STUDY as MEMORY_EFFICIENT
+from remnant.studies.study import AVG, DENSITY, FORGETTING, LAST, LEDGER, Column, Row, Study
 
 _NEW = {"method.softmax_over": "new"}
 _SEEN = {"method.softmax_over": "seen"}
@@ -31,6 +32,7 @@ STUDY = Study(
         Row("tagfex", "TagFex", "tagfex"),
         Row("dytox-plus", "DyTox+", "dytox-plus"),
         Row("dytox-masked", "DyTox, masked exemplars", "dytox-masked"),
+        *MEMORY_EFFICIENT.rows[:-1],
         CIFAR100_ROWS[-1],
         Row("exact", "Bilateral MAE, half of the views exact", "bimae-exact"),
         Row("joint", "Joint training", "joint"),
@@ -39,9 +41,13 @@ STUDY = Study(
         "smoke": smoke("cifar100-10"),
         "mini": (Column("published", "as published", "cifar100-mini", {}, "cifar100-10"),),
     },
+    metrics=(AVG, LAST, FORGETTING, DENSITY, *LEDGER),
     figures=("curves",),
     note=(
         "EWC has PyCIL's penalty, which at mini scale holds hardly any weight; see "
-        "docs/methods/ewc.md. Joint training learns all classes at once."
+        "docs/methods/ewc.md. Joint training learns all classes at once. π is the mean cosine "
+        "within a class over that between classes. Memory: exemplars with all that is stored of "
+        "them. Beside: what else is carried from task to task, such as a generator or means of "
+        "classes."
     ),
 )

@@ -22,6 +22,7 @@ from remnant.runs.run_folder import is_finished
 from remnant.studies.fan_out import Job, command_of, end_with
 from remnant.studies.job_book import load_submitit
 from remnant.studies.study_runs import StudyRun
+from remnant.studies.usable_machine import VISIBLE_GPUS
 
 _POLL_SECONDS = 0.5
 _STOP_SECONDS = 20.0  # submitit leaves a job 30 seconds or more
@@ -36,6 +37,7 @@ class RunJob:
     folder: Path
     threads: int
     data_root: Path | None
+    gpus: tuple[str, ...] = ()  # to be seen by the run; (): those that the cluster has given
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def __call__(self) -> None:
@@ -79,7 +81,7 @@ class RunJob:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=_environment(self.threads),
+                env=_environment(self.threads, self.gpus),
                 start_new_session=True,
                 preexec_fn=end_with(os.getpid()),
             )
@@ -108,7 +110,8 @@ def _holding_back(number: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _environment(threads: int) -> dict[str, str]:
+def _environment(threads: int, gpus: tuple[str, ...]) -> dict[str, str]:
     """Without Slurm's variables: Fabric would take the one task of the job for all processes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-    return kept | {"OMP_NUM_THREADS": str(threads), "NO_COLOR": "1"}
+    own = {VISIBLE_GPUS: ",".join(gpus)} if gpus else {}
+    return kept | own | {"OMP_NUM_THREADS": str(threads), "NO_COLOR": "1"}

@@ -167,8 +167,9 @@ class Study:
     metrics: tuple[Metric, ...] = (AVG, LAST, FORGETTING)
     figures: tuple[str, ...] = ()  # names of `study_figures.FIGURES`
     equal: Equal = "steps"  # what every row has as much of, unless asked for otherwise
-    # Seed n takes order n modulo their number; (): the order of the protocol.
-    orders: tuple[str, ...] = ()
+    # Of classes. Seed n takes order n modulo their number, in every row: rows are compared by seed,
+    # so that they must share streams, whatever order a method was published with.
+    orders: tuple[str, ...] = ("default",)
     note: str = ""
     tells_winner: bool = False  # ends with a sentence on who came out first
 

@@ -15,12 +15,14 @@ from remnant.studies.study_figures import Figure, draw_figures
 from remnant.studies.study_folder import CSV, LATEX, MARKDOWN, PAGE, StudyFolder
 from remnant.studies.study_tables import (
     cost_table,
+    precision_text,
     result_table,
     study_csv,
     study_latex,
     study_markdown,
     verdict_table,
 )
+from remnant.studies.study_words import averaged_text, terms_text
 from remnant.studies.winner import ranking, verdict
 
 
@@ -28,22 +30,23 @@ def write_pages(folder: StudyFolder) -> Evidence:
     """Write all pages of a study from its run folders alone."""
     request = folder.request
     evidence = Evidence(folder.study, request.scale, folder.runs, folder.runs_path)
-    write_text(folder.path / PAGE, _page(folder, evidence))
-    write_text(folder.path / MARKDOWN, study_markdown(evidence))
+    markdown = study_markdown(evidence, terms_text(folder), command_text(folder))
+    write_text(folder.path / PAGE, _page(folder, evidence, markdown))
+    write_text(folder.path / MARKDOWN, markdown)
     write_text(folder.path / CSV, study_csv(evidence))
     write_text(folder.path / LATEX, study_latex(evidence))
     return evidence
 
 
-def _page(folder: StudyFolder, evidence: Evidence) -> str:
+def _page(folder: StudyFolder, evidence: Evidence, markdown: str) -> str:
     judgements = evidence.judgements()
     pictures = [_picture(figure) for figure in draw_figures(evidence)]
     return render_page(
         "study.html.j2",
         study=folder.study,
         scale=evidence.scale,
-        equal=folder.request.equal,
-        seeds=folder.request.seeds,
+        terms=terms_text(folder),
+        averaged=averaged_text(folder.study),
         command=command_text(folder),
         tables=[(column, result_table(evidence, column)) for column in evidence.columns],
         verdicts=verdict_table(judgements) if judgements else None,
@@ -54,9 +57,10 @@ def _page(folder: StudyFolder, evidence: Evidence) -> str:
         winners=[verdict(ranked) for ranked in _ranked(folder.study, evidence) if len(ranked) > 1],
         pictures=pictures,
         costs=cost_table(evidence),
+        precision=precision_text(evidence),
         unfinished=evidence.unfinished,
         copies=[
-            ("Markdown", study_markdown(evidence)),
+            ("Markdown", markdown),
             ("LaTeX", study_latex(evidence)),
             ("CSV", study_csv(evidence)),
         ],

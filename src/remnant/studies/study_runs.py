@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant.config import RunConfig, load_config, override, settle
+from remnant.data import DATASETS
 from remnant.errors import InputError
 from remnant.recipes import PROTOCOLS, RECIPES, load_recipe
 from remnant.runs.run_folder import CONFIG, is_finished
@@ -16,6 +17,7 @@ from remnant.studies.study import Column, Row, Study, StudyScale
 
 # What may differ between two runs of the same experiment: where files are, and the machine.
 _OF_THE_MACHINE = {"training": True, "recipe": True, "data": {"root", "workers"}}
+_PRESENTATION = "method.presentation"
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,21 @@ def _recipe_of(row: Row, column: Column, scale: StudyScale) -> str:
 
 
 def _settings_of(config: RunConfig, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that concern this method: DER has no presentation, fine-tuning no memory."""
+    """The changes that concern this method: DER has no presentation, fine-tuning no memory.
+
+    Raw exemplars look like new images already, so that their presentation changes nothing.
+    """
     values = config.model_dump(mode="json")
-    return {
+    settings = {
         key: value
         for key, value in changes.items()
         if not key.startswith(("method.", "memory.")) or _has(values, key.split("."))
     }
+    presentation = settings.pop(_PRESENTATION, None)
+    memory = override(config, settings).memory
+    if presentation is not None and memory is not None and memory.codec.name != "raw":
+        settings[_PRESENTATION] = presentation
+    return settings
 
 
 def _has(values: Any, path: list[str]) -> bool:
@@ -138,13 +148,20 @@ def _with_seeds(
     found = []
     for seed in seeds:
         own, mark = config.model_copy(update={"seed": seed}), ""
-        if study.orders:
-            order = study.orders[seed % len(study.orders)]
+        order = study.orders[seed % len(study.orders)]
+        if not _has_order(config, order):
             own = own.model_copy(update={"stream": own.stream.model_copy(update={"order": order})})
-            mark = f"-order-{order}".replace(":", "-") if order != config.stream.order else ""
+            mark = f"-order-{order}".replace(":", "-")
         mark += f"-seed-{seed}" if seed else ""
         found.append(StudyRun(row.name, column.name, seed, name + mark, own))
     return found
+
+
+def _has_order(config: RunConfig, order: str) -> bool:
+    """Whether the classes come in this order already, by its name or as the data set's default."""
+    default = DATASETS[config.data.dataset].facts.default_order
+    own = default if config.stream.order == "default" else config.stream.order
+    return own == (default if order == "default" else order)
 
 
 def _name_of(row: Row, column: Column, config: RunConfig) -> str:

@@ -274,18 +274,22 @@ def study_latex(evidence: Evidence) -> str:
     )
 
 
-def study_markdown(evidence: Evidence, level: int = 1) -> str:
-    """The study as text: tables, verdicts and what the runs took."""
-    study, mark = evidence.study, "#" * level
-    parts = [f"{mark} {study.title}", f"{study.question} {_source_text(evidence)}"]
+def study_markdown(evidence: Evidence, terms: str, command: str) -> str:
+    """The study as text: tables, verdicts, the command that makes it and what the runs took.
+
+    `terms` are sentences on what is equal for all rows, and on seeds.
+    """
+    study = evidence.study
+    parts = [f"# {study.title}", f"{study.question} {_source_text(evidence)} {terms}"]
     for column in evidence.columns:
-        parts += [f"{mark}# {column.title}", to_markdown(result_table(evidence, column)).rstrip()]
-    judgements = evidence.judgements()
-    if judgements:
-        parts += [f"{mark}# Claims", to_markdown(verdict_table(judgements)).rstrip()]
-    parts += [trials_text(evidence)] if evidence.runs else []
-    parts += [text] if (text := precision_text(evidence)) else []
+        parts += [f"## {column.title}", to_markdown(result_table(evidence, column)).rstrip()]
     parts += [study.note] if study.note else []
+    if judgements := evidence.judgements():
+        parts += ["## Claims", to_markdown(verdict_table(judgements)).rstrip()]
+    parts += ["## Runs", f"`{command}`"]
+    if evidence.runs:
+        parts += [to_markdown(cost_table(evidence)).rstrip(), trials_text(evidence)]
+    parts += [text] if (text := precision_text(evidence)) else []
     return "\n\n".join(parts) + "\n"
 
 

@@ -189,16 +189,17 @@ def text_table(table: TextTable) -> Table:
 
 
 def forecast_table(forecasts: Sequence[Any], gpu: str, width: int) -> Table:
-    """What `remnant reproduce --dry-run` prints: one line per run."""
-    table = Table("run", "state", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
-    titles = ["FLOP", "here", gpu.upper()]
-    titles += ["images", "GPU memory"] if width >= _WIDTH_FOR_MEANINGS else []
+    """What `remnant reproduce --dry-run` prints: one line per run, or two where a name is long."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", overflow="fold")  # gives way to the numbers, but is never cut
+    table.add_column("state", no_wrap=True)
+    titles = ["images", "FLOP", "here", gpu.upper()]
+    titles += ["GPU memory"] if width >= _WIDTH_FOR_MEANINGS else []
     for title in titles:
         table.add_column(title, justify="right", no_wrap=True)
     for one in forecasts:
-        cells = [count_text(one.flops), hours_text(one.hours or 0.0), hours_text(one.gpu_hours),
-                 count_text(one.images), bytes_text(one.gpu_bytes)]  # fmt: skip
+        cells = [count_text(one.images), count_text(one.flops), hours_text(one.hours or 0.0),
+                 hours_text(one.gpu_hours), bytes_text(one.gpu_bytes)]  # fmt: skip
         table.add_row(one.run.name, one.state, *cells[: len(titles)])
     return table
 
