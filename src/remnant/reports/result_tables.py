@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from remnant.metrics import newest
 from remnant.reports.groups import RunGroup, Spread, by_kind, memory_text, order_text, read_groups
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
 from remnant.runs.run_folder import RunFolder, read_run
@@ -37,14 +36,6 @@ def with_deviation(spread: Spread) -> str:
     return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.2f}"
 
 
-def newest_accuracy(run: RunFolder) -> float | None:
-    """On file since 0.2; in older folders the matrix tells."""
-    result = run.result
-    if result.newest_accuracy is not None or not result.accuracy_matrix:
-        return result.newest_accuracy
-    return newest(result.accuracy_matrix)
-
-
 def _kept_bytes(run: RunFolder) -> int | None:
     """All that is carried from task to task: the network, the memory and what is beside them."""
     return sum(run.result.kept_bytes.values()) if run.result.kept_bytes else None
@@ -71,7 +62,7 @@ _COLUMNS = (
     _Column("Avg", lambda run: run.result.average_accuracy, with_deviation),
     _Column("Last", lambda run: run.result.last_accuracy, with_deviation),
     _Column("F", lambda run: run.result.forgetting, with_deviation),
-    _Column("Newest", newest_accuracy, with_deviation, is_optional=True),
+    _Column("Newest", lambda run: run.result.newest, with_deviation, is_optional=True),
     _Column("Top-5", lambda run: run.result.top5_average, with_deviation),
     _Column("Params", lambda run: run.result.parameters, lambda it: count_text(it.mean)),
     _Column("FLOP", _predict_flops, lambda it: count_text(it.mean)),

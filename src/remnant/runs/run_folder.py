@@ -104,6 +104,13 @@ class RunResult(_Entry):
     passes_over_new: list[float] = []  # of each task: how often its images were shown, on average
     finished: bool = False
 
+    @property
+    def newest(self) -> float | None:
+        """`newest_accuracy`, on file since 0.2; in older folders the matrix tells."""
+        if self.newest_accuracy is not None or not self.accuracy_matrix:
+            return self.newest_accuracy
+        return metrics.newest(self.accuracy_matrix)
+
 
 def write_result(folder: Path, result: RunResult) -> None:
     write_json(folder / RESULT, result.model_dump(mode="json"))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from remnant.errors import InputError, nearest
-from remnant.metrics import newest
 from remnant.recipes import Published
 from remnant.runs.run_folder import RunResult
 from remnant.studies.image_errors import (
@@ -40,13 +39,6 @@ class Metric:
     error: Callable[[RunResult, Sequence[int]], float | None] = lambda *_: None
 
 
-def _newest(result: RunResult) -> float | None:
-    """On file since 0.2; in older folders the matrix tells."""
-    if result.newest_accuracy is not None or not result.accuracy_matrix:
-        return result.newest_accuracy
-    return newest(result.accuracy_matrix)
-
-
 AVG = Metric(
     "avg",
     "Avg",
@@ -69,7 +61,7 @@ FORGETTING = Metric(
     is_lower_better=True,
     error=forgetting_error,
 )
-NEWEST = Metric("newest", "Newest", _newest, error=newest_error)
+NEWEST = Metric("newest", "Newest", lambda result: result.newest, error=newest_error)
 TOP5_AVG = Metric(
     "top5-avg",
     "Top-5 Avg",
