@@ -234,13 +234,13 @@ def _study_text(evidence: Evidence) -> str:
 
 
 def _cost_text(evidence: Evidence) -> str:
-    """What one run took: the least and the most."""
+    """What one run took, from the cheapest to the dearest of those that counted it."""
     flops = sorted(run.result.train_flops for run in evidence.runs if run.result.train_flops)
-    minutes = sorted(run.result.train_seconds / 60 for run in evidence.runs)
-    time = f"{minutes[0]:,.0f} to {minutes[-1]:,.0f} minutes of training"
     if not flops:
-        return f"A run took {time}."
-    return f"A run took {flops[0] / 1e12:,.0f} to {flops[-1] / 1e12:,.0f} TFLOP, {time}."
+        return ""
+    counted = "" if len(flops) == len(evidence.runs) else f" ({len(flops)} of them counted)"
+    least, most = (f"{amount / 1e12:,.0f}" for amount in (flops[0], flops[-1]))
+    return f"{len(evidence.runs)} runs{counted}, {least} to {most} TFLOP each."
 
 
 def _claims_table(names: list[str]) -> Table:

@@ -69,7 +69,9 @@ def _curves(evidence: Evidence, column: Column, groups: list[RunGroup]) -> list[
 
 
 def _series(evidence: Evidence, column: Column, groups: list[RunGroup]) -> list[Figure]:
-    """Two numbers of every row, as lines over the rows."""
+    """Two numbers of every row, as lines over the rows; one row is no line."""
+    if len(groups) < 2:
+        return []
     metrics = [metric for metric in evidence.study.metrics if metric.is_accuracy][:2]
 
     def draw(axes: Axes) -> None:
