@@ -31,6 +31,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.kills import differences, is_finished, stage
+from remnant.files import PARTIAL
 
 # Small, so that starting takes longer than training, with enough checkpoints to go on from.
 SETTINGS = {
@@ -214,6 +215,8 @@ def kill_and_resume(
                 if not running.wait(rng.random() * longest):
                     kills.append(running.kill(rng.randrange(len(running.processes)), target))
                     print(kills[-1], flush=True)
+            # Whoever told of a lost process left a mark, which the next start would remove.
+            (target / f".told{PARTIAL}").unlink(missing_ok=True)
             problems = differences(folder / "unbroken", target)
             found += [f"run {number}: {text}" for text in problems]
             number += 1
