@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 # The root holds leaves, which import leaves alone, and `config`, which composes.
 LEAVES = {
-    "_version", "archives", "errors", "files", "images", "long_rows", "losses", "metrics",
+    "_version", "archives", "cores", "errors", "files", "images", "long_rows", "losses", "metrics",
     "phases", "randomness", "registry", "settings",
 }  # fmt: skip
 # Which packages a package may import, leaves apart; a dot narrows that to one module.

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from remnant.config import override
+from remnant.cores import usable_cores
 from remnant.errors import InputError
 from remnant.runs.run_folder import is_finished, read_result
 from remnant.studies import cluster, job_book, run_job
 from remnant.studies.cluster import ClusterOptions, carry_out_locally, check_cluster, submit
 from remnant.studies.fan_out import Job, carry_out
-from remnant.studies.usable_machine import usable_cores
 from tests.studies.test_fan_out import Told, tiny_run
 from tests.support.command_line import Command
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from remnant.config import load_config, override
+from remnant.cores import usable_cores
 from remnant.files import write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
 from remnant.studies.fan_out import Failure, Job, carry_out, command_of
 from remnant.studies.study_runs import StudyRun, in_precision, is_same
-from remnant.studies.usable_machine import usable_cores
 from tests.support.command_line import tiny_config
 
 

@@ -278,7 +278,8 @@ def _carry_out(
 
 def _default_jobs(gpus_per_run: int) -> int:
     """As many as GPUs allow, else one per core, each on one thread."""
-    from remnant.studies.usable_machine import usable_cores, usable_gpus
+    from remnant.cores import usable_cores
+    from remnant.studies.usable_gpus import usable_gpus
 
     gpus = len(usable_gpus())
     return max(1, gpus // gpus_per_run) if gpus and gpus_per_run else usable_cores()

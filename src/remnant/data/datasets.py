@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 import torch
 
+from remnant.cores import usable_cores
 from remnant.data.file_images import settle
 from remnant.data.spec import (
     DATASETS,
@@ -22,7 +22,7 @@ from remnant.errors import InputError
 from remnant.images import ImageSet
 
 _CHECK_SIZE = 8  # px; the smallest decode that still reads a file to its end
-_CHECK_WORKERS = min(256, max(4, os.cpu_count() or 1))  # reading waits for the disk as well
+_CHECK_WORKERS = min(256, max(4, usable_cores()))  # reading waits for the disk as well
 _CHUNK = 256
 
 

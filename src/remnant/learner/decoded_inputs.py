@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median_low
@@ -12,13 +11,14 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from remnant.cores import usable_cores
 from remnant.data.decode import decode_file, frame_picture, picture_size
 from remnant.data.file_images import MAX_IN_MEMORY_BYTES, FileImages, PathTable
 from remnant.errors import InputError
 from remnant.images import ArrayImages, Images
 from remnant.learner.inputs import Channels, FramedImage, RawImage, RawInputs
 
-_WORKERS = max(1, min(8, os.cpu_count() or 1))  # threads; Pillow lets them run at once
+_WORKERS = max(1, min(8, usable_cores()))  # threads; Pillow lets them run at once
 _SIZES_MEASURED = 200  # images whose sizes decide the size for all
 _COLOURS_MEASURED = 4096  # images whose colours give mean and deviation
 _MEASURED_AT_ONCE = 64  # of them, so that little memory is needed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,13 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from remnant.cores import usable_cores
 from remnant.errors import InputError
 from remnant.images import ArrayImages, ImageSet, Shape, patches_to_pixels, resized_crop
 from remnant.memory.codecs.codec import Codec, Exemplar
 from remnant.memory.memory_file import StoredClass
 
 MAX_DECODED_BYTES = 1 << 30  # a memory of more is decoded whenever it is read
-_THREADS = min(4, os.cpu_count() or 1)
+_THREADS = min(4, usable_cores())
 _TOGETHER_BYTES = 1 << 22  # of decoded images; some codecs are faster at many than at one
 _THREADED_BYTES = 96 * 96 * 3  # smaller images spend most of their time outside Pillow's decoders
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import platform
 import subprocess
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 import torch
 
 from remnant._version import __version__
+from remnant.cores import usable_cores
 from remnant.files import write_json
 from remnant.runs.run_folder import ENVIRONMENT
 from remnant.training.processes import TrainingConfig, acceleration_of, threads_of
@@ -41,7 +41,7 @@ def write_environment(folder: Path, training: TrainingConfig) -> None:
             "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
             "platform": platform.platform(),
             "processor": _processor(),
-            "cores": os.cpu_count(),
+            "cores": usable_cores(),
             "threads": threads_of(training),
             "accelerators": [
                 torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())

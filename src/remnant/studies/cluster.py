@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant.config import override
+from remnant.cores import usable_cores
 from remnant.errors import InputError, nearest
 from remnant.files import make_folder
 from remnant.runs.run_folder import is_finished
@@ -28,7 +29,7 @@ from remnant.studies.job_book import (
 )
 from remnant.studies.run_job import RunJob
 from remnant.studies.study_runs import StudyRun
-from remnant.studies.usable_machine import usable_cores, usable_gpus
+from remnant.studies.usable_gpus import usable_gpus
 
 JOBS = "jobs"
 _POLL_SECONDS = 0.5

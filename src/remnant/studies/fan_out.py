@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from remnant.config import RunConfig, load_config, override
+from remnant.cores import usable_cores
 from remnant.errors import InputError
 from remnant.files import make_folder, write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
 from remnant.studies.study_runs import StudyRun
-from remnant.studies.usable_machine import VISIBLE_GPUS, usable_cores, usable_gpus
+from remnant.studies.usable_gpus import VISIBLE_GPUS, usable_gpus
 
 _POLL_SECONDS = 0.5
 _TRIES = 3  # of a run that was killed; one that ends by itself with an error is not tried again

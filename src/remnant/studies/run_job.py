@@ -22,7 +22,7 @@ from remnant.runs.run_folder import is_finished
 from remnant.studies.fan_out import Job, command_of, end_with
 from remnant.studies.job_book import load_submitit
 from remnant.studies.study_runs import StudyRun
-from remnant.studies.usable_machine import VISIBLE_GPUS
+from remnant.studies.usable_gpus import VISIBLE_GPUS
 
 _POLL_SECONDS = 0.5
 _STOP_SECONDS = 20.0  # submitit leaves a job 30 seconds or more

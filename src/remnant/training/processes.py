@@ -16,6 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from remnant.cores import usable_cores
 from remnant.errors import InputError
 from remnant.settings import Settings
 from remnant.training.devices import (
@@ -238,7 +239,7 @@ class Processes:
 
 def threads_of(config: TrainingConfig) -> int:
     """Of each process; as their number decides how sums are split, it decides their last bits."""
-    default = _OMP_THREADS or max(1, (os.cpu_count() or 1) // config.devices)
+    default = _OMP_THREADS or max(1, usable_cores() // config.devices)
     return config.threads or default
 
 

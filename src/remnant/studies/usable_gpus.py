@@ -1,4 +1,4 @@
-"""What this process may use of its machine: the cores and the GPUs that it was left."""
+"""The GPUs that this process may use."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ import os
 import torch
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
-
-
-def usable_cores() -> int:
-    """Those that a container or `taskset` leaves to this process, where the system can tell."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def usable_gpus() -> list[str]:
