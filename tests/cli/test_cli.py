@@ -210,7 +210,7 @@ def test_resume_finishes_a_stopped_run(command: Command, stopped: Path) -> None:
 def test_an_interrupt_says_how_to_go_on(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def interrupt(_: object, folder: Path, *__: object) -> None:
+    def interrupt(_: object, folder: Path, *__: object, **___: object) -> None:
         folder.mkdir()
         (folder / "config.json").write_text("{}")
         raise KeyboardInterrupt
