@@ -60,6 +60,8 @@ class Epoch:
         self.images, self.seconds = 0, 0.0
 
     def on_step(self, report: StepReport) -> None:
+        if report.phase != "train":  # DER tunes its classifier afterwards, the loop does not
+            return
         self.images += report.images
         self.seconds += report.images / report.images_per_second
 
