@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 
+from remnant.cores import usable_cores
+
 RECIPES = (
     "cifar100-mini-bimae-full", "cifar100-mini-dytox", "cifar100-mini-er", "cifar100-mini-bimae",
 )  # fmt: skip
@@ -72,7 +74,7 @@ def compare_precisions(seconds: float) -> None:
 
 
 def compare_jobs(seconds: float) -> None:
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     print(f"| step of | {cores} threads, images/s | {cores} processes, images/s | ratio |")
     print("|---|---:|---:|---:|")
     for recipe in RECIPES:

@@ -56,7 +56,7 @@ from remnant.studies.study_tables import (
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (
-    *(DOCS / f"{name}.md" for name in ("results", "claims", "performance", "studies")),
+    *(DOCS / f"{name}.md" for name in ("results", "claims", "performance")),
     *sorted((DOCS / "methods").glob("*.md")),
 )
 _FILES = ("config.json", "environment.json", "result.json")

@@ -19,7 +19,7 @@ from remnant.runs.run_folder import is_finished, read_result
 from remnant.studies import cluster, job_book, run_job
 from remnant.studies.cluster import ClusterOptions, carry_out_locally, check_cluster, submit
 from remnant.studies.fan_out import Job, carry_out
-from tests.studies.test_fan_out import Told, tiny_run
+from tests.studies.test_fan_out import Told, ended_at_once, tiny_run
 from tests.support.command_line import Command
 
 HERE = ClusterOptions("local", gpus_per_run=0)
@@ -214,17 +214,7 @@ def test_a_run_does_not_see_the_one_task_of_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[dict[str, str]] = []
-
-    class Ended:
-        returncode = 0
-
-        def __init__(self, *_: object, env: dict[str, str], **__: object) -> None:
-            given.append(env)
-
-        def poll(self) -> int:
-            return self.returncode
-
-    monkeypatch.setattr(run_job.subprocess, "Popen", Ended)
+    monkeypatch.setattr(run_job.subprocess, "Popen", ended_at_once(given))
     monkeypatch.setenv("SLURM_NTASKS", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     for gpus in ((), ("1", "2")):

@@ -122,14 +122,8 @@ def _is_alive(process: int) -> bool:
     return state != "Z"  # ended, and nobody has asked how
 
 
-@pytest.mark.parametrize(
-    ("visible", "expected"),
-    [("2,3", ["2", "3", "2"]), ("GPU-a, GPU-b", ["GPU-a", "GPU-b", "GPU-a"]), (None, list("010"))],
-)
-def test_runs_share_the_gpus_and_cores_that_were_left_to_the_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, expected: list[str]
-) -> None:
-    given: list[dict[str, str]] = []
+def ended_at_once(given: list[dict[str, str]]) -> type:
+    """In place of a process: it has ended, and its environment is noted."""
 
     class Ended:
         returncode = 0
@@ -140,12 +134,23 @@ def test_runs_share_the_gpus_and_cores_that_were_left_to_the_study(
         def poll(self) -> int:
             return self.returncode
 
+    return Ended
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [("2,3", ["2", "3", "2"]), ("GPU-a, GPU-b", ["GPU-a", "GPU-b", "GPU-a"]), (None, list("010"))],
+)
+def test_runs_share_the_gpus_and_cores_that_were_left_to_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, expected: list[str]
+) -> None:
+    given: list[dict[str, str]] = []
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
-    monkeypatch.setattr(subprocess, "Popen", Ended)
+    monkeypatch.setattr(subprocess, "Popen", ended_at_once(given))
     carry_out([tiny_run(name) for name in "abc"], tmp_path, 3, progress=Told())
     assert [environment["CUDA_VISIBLE_DEVICES"] for environment in given] == expected
     assert {environment["OMP_NUM_THREADS"] for environment in given} == {"4"}
