@@ -52,6 +52,7 @@ def test_it_ends_with_a_verdict_a_page_and_the_line_to_type(
         (("--methods", "ers"), "got 'ers'. Did you mean er?"),
         (("--methods", "er,bimae-full"), "got 'bimae-full'. Did you mean bimae?"),
         (("--methods", "dytox-plus,er"), "got 'dytox-plus'. Did you mean dytox?"),
+        (("--methods", "er,er"), "--methods takes each value once; got er twice"),
         (("--methods", "er,joint"), "joint learns all classes at once"),
         (("--codecs", "webq"), "--codecs"),
         (("--methods", "er", "--codecs", "raw"), "needs two to compare"),

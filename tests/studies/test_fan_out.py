@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from remnant import cores
 from remnant.config import load_config, override
 from remnant.cores import usable_cores
 from remnant.files import write_json
@@ -150,10 +152,27 @@ def test_runs_share_the_gpus_and_cores_that_were_left_to_the_study(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
+    monkeypatch.setattr(cores, "_OMP_THREADS", "")
     monkeypatch.setattr(subprocess, "Popen", ended_at_once(given))
     carry_out([tiny_run(name) for name in "abc"], tmp_path, 3, progress=Told())
     assert [environment["CUDA_VISIBLE_DEVICES"] for environment in given] == expected
     assert {environment["OMP_NUM_THREADS"] for environment in given} == {"4"}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "threads"),
+    [("", 4), ("2", 2), ("2,1", 2), (" 3", 3), ("64", 4), ("0", 4), ("all", 4), ("²", 4)],
+)
+def test_omp_num_threads_limits_the_threads_of_each_process(
+    monkeypatch: pytest.MonkeyPatch, allowed: str, threads: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", allowed)
+    try:
+        assert importlib.reload(cores).threads_each(3) == threads
+    finally:
+        monkeypatch.undo()
+        importlib.reload(cores)
 
 
 def test_without_affinity_all_cores_are_usable(monkeypatch: pytest.MonkeyPatch) -> None:

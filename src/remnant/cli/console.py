@@ -77,11 +77,13 @@ def split_names(option: str, text: str | None) -> list[str]:
     """The values of an option such as --seeds 1,2,3; none without a text.
 
     Raises:
-        InputError: One of them is empty.
+        InputError: One of them is empty or comes twice.
     """
     parts = [] if text is None else [part.strip() for part in text.split(",")]
     if not all(parts):
         raise InputError(f"{option} takes values with commas between them; got {text!r}.")
+    if twice := [part for part in parts if parts.count(part) > 1]:
+        raise InputError(f"{option} takes each value once; got {twice[0]} twice.")
     return parts
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant.config import override
-from remnant.cores import usable_cores
+from remnant.cores import threads_each
 from remnant.errors import InputError, nearest
 from remnant.files import make_folder
 from remnant.runs.run_folder import is_finished
@@ -178,7 +178,7 @@ def carry_out_locally(
         failures += [_still_running(run, place, book) for run in left if run.name in pending]
         waiting = [run for run in left if run.name not in pending]
         free = list(range(jobs))
-        threads = max(1, usable_cores() // jobs)
+        threads = threads_each(jobs)
         while waiting or running:
             while waiting and free:
                 run, slot = waiting.pop(0), free.pop(0)

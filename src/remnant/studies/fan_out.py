@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from remnant.config import RunConfig, load_config, override
-from remnant.cores import usable_cores
+from remnant.cores import threads_each
 from remnant.errors import InputError
 from remnant.files import make_folder, write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
@@ -95,7 +95,7 @@ def carry_out(
     """
     waiting = [Job(run, folder / run.name) for run in runs if not run.is_done(folder)]
     make_folder(folder)
-    threads = max(1, usable_cores() // jobs)
+    threads = threads_each(jobs)
     failures: list[Failure] = []
     with _ending_all() as running:
         while waiting or running:

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from remnant.cores import usable_cores
+from remnant.cores import threads_each
 from remnant.errors import InputError
 from remnant.settings import Settings
 from remnant.training.devices import (
@@ -68,10 +68,6 @@ def _with_everyone() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise LostProcessError("another process of this run has ended") from error
-
-
-# Read before Fabric sets it for the processes that it launches; it is per process.
-_OMP_THREADS = int(os.environ.get("OMP_NUM_THREADS", "0"))
 
 
 class Processes:
@@ -239,8 +235,7 @@ class Processes:
 
 def threads_of(config: TrainingConfig) -> int:
     """Of each process; as their number decides how sums are split, it decides their last bits."""
-    default = _OMP_THREADS or max(1, usable_cores() // config.devices)
-    return config.threads or default
+    return config.threads or threads_each(config.devices)
 
 
 def acceleration_of(config: TrainingConfig) -> Acceleration:
