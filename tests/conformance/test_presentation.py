@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from remnant.errors import InputError
 from remnant.memory import MemoryConfig
+from remnant.methods import METHODS
 from remnant.testing import Trial
 from remnant.testing.presentation_checks import check_presentation
 from tests.support.tiny_methods import TRIALS
@@ -17,7 +19,7 @@ def trial(name: str, codec: dict[str, Any] | None = None, **settings: Any) -> Tr
     """The trial of a method with other settings and, if given, another codec."""
     made = TRIALS[name]()
     assert made.memory is not None
-    config = made.config.model_copy(update={"presentation": "symmetric", **settings})
+    config = made.config.model_copy(update=settings)
     memory = made.memory
     if codec is not None:
         memory = MemoryConfig.parse(memory.model_dump(mode="json") | {"codec": codec})
@@ -26,20 +28,56 @@ def trial(name: str, codec: dict[str, Any] | None = None, **settings: Any) -> Tr
 
 WEBP = {"name": "webp", "quality": 20}
 CODED_PATCHES = {"name": "coded-patches", "patch_size": 4, "mask_ratio": 0.75}
-SYMMETRIC = {
-    "bimae, completed": lambda: trial("bimae", exact_view_ratio=0.0),
-    "bimae, by stored patches": lambda: trial("bimae", exact_view_ratio=1.0),
-    "bimae, whole images": lambda: trial("bimae", WEBP, exact_view_ratio=0.0),
-    "bimae, coded patches completed": lambda: trial("bimae", CODED_PATCHES, exact_view_ratio=0.0),
-    "dytox, by stored patches": lambda: trial("dytox", masked_input="tokens"),
-    "dytox, in the mean colour": lambda: trial("dytox", masked_input="mean"),
-    "dytox, whole images": lambda: trial("dytox", WEBP, masked_input="mean"),
+SYMMETRIC = {"presentation": "symmetric"}
+ALIKE = {
+    "bimae, completed": lambda: trial("bimae", **SYMMETRIC, exact_view_ratio=0.0),
+    "bimae, by stored patches": lambda: trial("bimae", **SYMMETRIC, exact_view_ratio=1.0),
+    "bimae, whole images": lambda: trial("bimae", WEBP, **SYMMETRIC, exact_view_ratio=0.0),
+    "bimae, coded patches completed": lambda: trial(
+        "bimae", CODED_PATCHES, **SYMMETRIC, exact_view_ratio=0.0
+    ),
+    "dytox, by stored patches": lambda: trial("dytox", **SYMMETRIC, masked_input="tokens"),
+    "dytox, in the mean colour": lambda: trial("dytox", **SYMMETRIC, masked_input="mean"),
+    "dytox, whole images": lambda: trial("dytox", WEBP, **SYMMETRIC, masked_input="mean"),
 }
 
 
-@pytest.mark.parametrize("make", SYMMETRIC.values(), ids=SYMMETRIC.keys())
+@pytest.mark.parametrize("make", ALIKE.values(), ids=ALIKE.keys())
 def test_new_and_replayed_images_look_alike(make: Any) -> None:
     check_presentation(make())
+
+
+# Methods that train on replayed exemplars, whatever codec these went through.
+REPLAYING = [
+    name
+    for name, method in METHODS.items()
+    if method.uses_memory and method.trains and not method.has_own_views
+]
+
+
+@pytest.mark.parametrize("name", REPLAYING)
+def test_every_method_that_replays_can_show_new_images_as_coded_as_old_ones(name: str) -> None:
+    whole = {"bimae": {"exact_view_ratio": 0.0}, "dytox": {"masked_input": "mean"}}.get(name, {})
+    check_presentation(trial(name, WEBP, codec_view_ratio=1.0, **whole))
+
+
+def test_without_coded_views_the_codec_tells_them_apart() -> None:
+    promise = trial("er", WEBP, codec_view_ratio=1.0)
+    promise.__dict__["whole"] = trial("er", WEBP).whole
+    with pytest.raises(AssertionError, match="is_real"):
+        check_presentation(promise)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("finetune", "replays none"), ("ncm", "replays none"), ("mecil", "in its own way"),
+     ("cim", "in its own way")],
+)  # fmt: skip
+def test_others_refuse_coded_views(name: str, reason: str) -> None:
+    made = TRIALS[name]()
+    asked = made.config.model_copy(update={"codec_view_ratio": 0.5})
+    with pytest.raises(InputError, match=reason):
+        replace(made, config=asked).build()
 
 
 PUBLISHED = {
@@ -54,11 +92,8 @@ PUBLISHED = {
 def test_as_published_they_can_be_told_apart(
     name: str, settings: dict[str, Any], sign: str
 ) -> None:
-    published = trial(name, **settings)
     # The run is that of the published presentation, the promise that of the symmetric one.
-    shown = replace(
-        published, config=published.config.model_copy(update={"presentation": "published"})
-    )
-    published.__dict__["whole"] = shown.whole
+    promise = trial(name, **SYMMETRIC, **settings)
+    promise.__dict__["whole"] = trial(name, **settings, presentation="published").whole
     with pytest.raises(AssertionError, match=sign):
-        check_presentation(published)
+        check_presentation(promise)

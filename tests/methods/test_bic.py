@@ -98,6 +98,29 @@ def test_the_correction_is_fitted_by_cross_entropy_and_a_penalty_of_the_shift() 
     assert terms["shift"].item() == pytest.approx(0.1 * 4 / 2)
 
 
+def test_with_coded_views_the_correction_sees_new_images_as_coded_as_old_ones() -> None:
+    trainer = make_trainer()
+    webp = {"name": "webp", "quality": 5}
+    seen = {}
+    for ratio in (0.0, 0.5):
+        method = make_bic("3images/class", webp)
+        learn_task(method, 0, trainer)
+        method.config = method.config.model_copy(update={"codec_view_ratio": ratio})
+        task = make_task(1)
+        method.begin_task(task, trainer.reader)
+        _, aside = method._split_new(task)
+        *_, correct = method.phases(task, trainer.reader)
+        new = correct.data.select(torch.nonzero(correct.data.labels >= 2).flatten())
+        pixels = torch.cat(list(trainer.reader.images(new)))
+        originals = torch.cat(list(trainer.reader.images(aside)))
+        coded = method.memory.present(image for image in originals.numpy())  # pyright: ignore
+        seen[ratio] = [
+            pixels.equal(originals),
+            pixels.equal(coded.images.read(torch.arange(len(aside)))),
+        ]
+    assert seen == {0.0: [True, False], 0.5: [False, True]}
+
+
 # -------------------------------------------------------------------------- training and validation
 
 

@@ -61,7 +61,7 @@ def measure_speed(method: Method[Any], task: Task, trainer: Trainer) -> float:
         method.eval()
         task = _few(task)
         method.begin_task(task, trainer.reader)
-        phases: Iterator[Phase] = iter(method.phases(task, trainer.reader))
+        phases: Iterator[Phase] = iter(method.shown_phases(task, trainer.reader))
         with suppress(_EnoughError):
             trainer.fit(method, task, next(phases), watchers=(watch,))
     return watch.seconds / max(watch.images, 1)

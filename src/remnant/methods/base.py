@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.memory import Candidate, Memory, MemoryConfig, select
 from remnant.memory.keeps import Keeps, KeptTensors
-from remnant.methods.coded_twins import as_shown
+from remnant.methods.coded_twins import as_shown, with_coded_views
 from remnant.models.classifier import LinearClassifier
 from remnant.phases import Batch, Phase, Player, Reader, Schedule, Terms
 from remnant.randomness import derive_seed
@@ -28,6 +29,8 @@ class MethodConfig(Settings):
     name: Any  # each method narrows it to its own name
     first: Schedule  # of the first task
     later: Schedule | None = None  # of the tasks after it; None: as the first
+    # How often a new image is shown as the memory would give it back, coded; see `coded_twins`.
+    codec_view_ratio: float = Field(default=0.0, ge=0, le=1)
 
     def schedule(self, task: Task) -> Schedule:
         return self.first if task.index == 0 or self.later is None else self.later
@@ -81,6 +84,7 @@ class Method(nn.Module, Generic[ConfigT]):
     has_one_row_per_class: ClassVar[bool] = False  # so that `forget_class` can remove one
     forgets_exactly: ClassVar[bool] = False  # what is left is as if the class had never been seen
     needs_codec: ClassVar[str | None] = None  # the only one that it works with; None: any
+    has_own_views: ClassVar[bool] = False  # it decides how often new images are shown coded
     may_be_infinite: ClassVar[tuple[str, ...]] = ()  # names in its state; all others are finite
     Config: ClassVar[type[MethodConfig]]
     backbone: nn.Module
@@ -95,6 +99,12 @@ class Method(nn.Module, Generic[ConfigT]):
             raise InputError(
                 f"{config.name} has no cross-entropy over all classes, which corrects_prior needs. "
                 "Leave it out."
+            )
+        replays = self.uses_memory and self.trains
+        if config.codec_view_ratio > 0 and (self.has_own_views or not replays):
+            raise InputError(
+                f"codec_view_ratio shows new images as exemplars are replayed; {config.name} "
+                f"{'does so in its own way' if replays else 'replays none'}. Leave it out."
             )
         self.config = config
         self.memory = context.memory
@@ -167,6 +177,11 @@ class Method(nn.Module, Generic[ConfigT]):
                 part.cut(label)
 
     # ----------------------------------------------------------------------- what verbs are made of
+
+    def shown_phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
+        """Its phases, with new images shown as often as the settings say like exemplars."""
+        for phase in self.phases(task, reader):
+            yield with_coded_views(phase, self.memory, self.config.codec_view_ratio, reader)
 
     def phase(
         self,

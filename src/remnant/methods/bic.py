@@ -31,6 +31,7 @@ from remnant.errors import InputError
 from remnant.images import ImageSet, Task
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.coded_twins import through_codec
 from remnant.methods.distillation import DistillationConfig, distill
 from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.models.correction import BiasCorrection
@@ -104,6 +105,8 @@ class BiC(Method[BiCConfig]):
         yield self.phase("train", train, schedule, replay=exemplars, parameters=network)
         if validation is None:
             return
+        if self.memory is not None and self.config.codec_view_ratio > 0:
+            aside = through_codec(self.memory, aside, reader)  # as the exemplars beside them are
         joined = join(aside, validation, reader)
         self.validation_scores = reader.apply(self._scores, joined)
         yield self.phase(

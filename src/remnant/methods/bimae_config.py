@@ -80,8 +80,6 @@ class BiMAEConfig(MethodConfig):
     # "symmetric": new images look in training as exemplars do, cropped, coded and completed as
     # often, so that no network can tell old classes from new ones by their looks.
     presentation: Literal["published", "symmetric"] = "published"
-    # How often new images are coded and completed where exemplars are shown whole; "symmetric": 1.
-    codec_view_ratio: float = Field(default=0.0, ge=0, le=1)
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     # With full views the weight is times the share of old classes. "auto": by the size of the
     # memory, see `settled`.
@@ -107,7 +105,7 @@ class BiMAEConfig(MethodConfig):
 
     @property
     def twin_ratio(self) -> float:
-        """How often a new image is shown as the memory would give it back."""
+        """How often a new image is shown as the memory would give it back, coded and completed."""
         return 1.0 if self.presentation == "symmetric" else self.codec_view_ratio
 
 

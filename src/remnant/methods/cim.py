@@ -78,6 +78,7 @@ class CIMConfig(WrapperConfig):
 class CIM(Wrapper[CIMConfig]):
     Config = CIMConfig
     needs_codec: ClassVar[str | None] = "boxed"
+    has_own_views: ClassVar[bool] = True
 
     def __init__(self, config: CIMConfig, context: MethodContext) -> None:
         residual_builder(config.backbone, context.num_channels)  # refuses other networks

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from remnant.images import ImageSet
 from remnant.memory import Memory
-from remnant.phases import Reader
+from remnant.phases import Phase, Reader
 
 
 def coded_twins(memory: Memory | None, new: ImageSet, reader: Reader) -> ImageSet | None:
@@ -18,6 +18,13 @@ def coded_twins(memory: Memory | None, new: ImageSet, reader: Reader) -> ImageSe
     if memory is None or not memory.labels:
         return None
     return memory.present(image for batch in reader.images(new) for image in batch.numpy())
+
+
+def with_coded_views(phase: Phase, memory: Memory | None, ratio: float, reader: Reader) -> Phase:
+    """Where old images are replayed, show new ones as coded as these, with this probability."""
+    if ratio == 0 or phase.replay is None or phase.twins is not None:
+        return phase
+    return replace(phase, twins=coded_twins(memory, phase.data, reader), twin_ratio=ratio)
 
 
 def through_codec(memory: Memory, images: ImageSet, reader: Reader) -> ImageSet:

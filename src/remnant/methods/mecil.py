@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
@@ -45,6 +45,7 @@ class MECILConfig(MethodConfig):
 
 class MECIL(Method[MECILConfig]):
     Config = MECILConfig
+    has_own_views: ClassVar[bool] = True
 
     def __init__(self, config: MECILConfig, context: MethodContext) -> None:
         super().__init__(config, context)

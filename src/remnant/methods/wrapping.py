@@ -1,7 +1,7 @@
 """Methods around another one, the base: all that they do not change is left to it.
 
-The schedule and the backbone of the base are those of the wrapper; `method.base` has the rest of
-its settings, or its name alone.
+The schedule, the backbone and the coded views of the base are those of the wrapper; `method.base`
+has the rest of its settings, or its name alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from remnant.methods.backbones import BackboneConfig
 from remnant.methods.base import METHODS, Method, MethodConfig, MethodContext
 from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 
-_SHARED = ("first", "later", "backbone")  # with the wrapper
+_SHARED = ("first", "later", "codec_view_ratio", "backbone")  # with the wrapper
 UNUSED = Schedule(epochs=1, batch_size=1, optimizer=OptimizerConfig(lr=1.0))  # stands for `first`
 
 
@@ -36,7 +36,7 @@ class WrapperConfig(MethodConfig):
         values = {"name": value} if isinstance(value, str) else value
         if not isinstance(values, Mapping):
             return value
-        own = [name for name in _SHARED if name in values]
+        own = [name for name in _SHARED if values.get(name)]
         if own:
             raise ValueError(
                 f"the base has the {own[0]} of the method around it; got method.base.{own[0]}. "

@@ -141,7 +141,7 @@ def _learn(
     with reader.counting():
         method.begin_task(task, reader)
     method.eval()
-    found = method.phases(task, reader)
+    found = method.shown_phases(task, reader)
     while True:
         with reader.counting():
             phase = next(found, None)

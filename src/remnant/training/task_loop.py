@@ -170,7 +170,7 @@ class TaskLoop:
 
     def _phases(self, task: Task, point: Point) -> Iterator[tuple[Point, Phase]]:
         """The phases that are left and where each begins; finished ones are loaded from disk."""
-        phases = self._method.phases(task, self._trainer.reader)
+        phases = self._method.shown_phases(task, self._trainer.reader)
         for index in itertools.count():
             self._set_seed("between", task, index)
             here, end = Point(task.index, index), phase_end(task.index, index)
