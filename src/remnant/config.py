@@ -117,7 +117,7 @@ def settle(config: RunConfig) -> RunConfig:
     """
     if config.memory is None:
         return config
-    if getattr(config.memory.codec, "quality", None) != "auto" and config.method.is_settled:
+    if getattr(config.memory.codec, "quality", None) != "auto":
         return config
     known = DATASETS[config.data.dataset].facts
     size = config.data.image_size or known.image_size
@@ -127,8 +127,7 @@ def settle(config: RunConfig) -> RunConfig:
         tasks = resolve_tasks(config.stream, describe_dataset(config.data))
         num_classes = sum(map(len, tasks))
     memory = settle_quality(config.memory, shape, num_classes)
-    method = config.method.settled(budget.quota(num_classes), size**2)
-    return config.model_copy(update={"memory": memory, "method": method})
+    return config.model_copy(update={"memory": memory})
 
 
 def load_config(path: Path) -> RunConfig:

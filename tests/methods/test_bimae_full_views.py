@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from remnant.errors import InputError
 from remnant.memory import PatchesConfig, RawConfig
+from remnant.methods.base import kept_bytes
 from remnant.methods.bimae import BilateralConfig, BiMAE
 from remnant.methods.teacher import frozen_copy
 from tests.support.small_bimae import (
@@ -44,6 +45,15 @@ def test_whole_images_are_classified_whole(network: BilateralConfig) -> None:
     method, batch = full(network), make_batch(6, labels=torch.tensor([0, 1, 2, 0, 1, 2]))
     expected = F.cross_entropy(method.network.scores(batch.views), batch.labels)
     assert torch.allclose(method.loss(batch)["classify"], expected)
+
+
+@pytest.mark.parametrize(("reconstruction", "has_decoder"), [("on", True), ("off", False)])
+def test_convolutions_that_draw_nothing_keep_no_decoder(
+    reconstruction: str, has_decoder: bool
+) -> None:
+    method = full(CONV, reconstruction=reconstruction)
+    assert ("decoder" in kept_bytes(method)) == has_decoder
+    assert any(".decoder." in name for name in method.state_dict()) == has_decoder
 
 
 def test_masked_images_learn_the_answer_to_the_whole_image_which_gets_no_gradient() -> None:

@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from remnant.config import override, settle
 from remnant.errors import InputError
 from remnant.memory import Candidate, Memory, MemoryConfig, PatchesConfig, RawConfig
 from remnant.methods.base import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
 from remnant.phases import Phase
-from remnant.recipes import load_recipe
 from tests.support.small_bimae import (
     NETWORK,
     PATCHES,
@@ -389,21 +387,3 @@ def test_unmasked_steps_show_and_crop_every_exemplar_whole() -> None:
         is_partial = ~batch.is_known.flatten(1).all(dim=1)
         expected = batch.is_replay if batch.step < len(batches) - half else is_partial & False
         assert torch.equal(is_partial, expected)
-
-
-@pytest.mark.parametrize(
-    ("budget", "weight"), [("1.5KiB/class", 3.0), ("3KiB/class", 0.0), ("60KiB/class", 0.0)]
-)
-def test_the_flagship_distils_where_the_memory_is_small(budget: str, weight: float) -> None:
-    config = override(load_recipe("cifar100-mini-bimae"), {"memory.budget": budget})
-    method = settle(config).method
-    assert isinstance(method, BiMAEConfig)
-    assert method.distill_weight == weight
-
-
-def test_auto_is_a_number_once_a_method_is_built() -> None:
-    memory = Memory(MemoryConfig(budget="1KiB/class", codec=RawConfig()), (8, 8, 3), seed=0)
-    config = BiMAEConfig(first=SHORT, network=NETWORK, distill_weight="auto")
-    # 1 KiB for 64 pixels is what 16 KiB are for 1,024.
-    assert BiMAE(config, MethodContext((8, 8, 3), (2,), memory)).config.distill_weight == 0.0
-    assert BiMAE(config, MethodContext((8, 8, 3), (2,), None)).config.distill_weight == 3.0

@@ -97,6 +97,7 @@ def test_images_of_any_size_are_seen_and_drawn(shape: tuple[int, int, int]) -> N
 def test_the_decoder_learns_and_its_mask_token_too() -> None:
     network = make_network()
     network.complete(noise(2, 3, 16, 16), some_visible(network, 2)).square().sum().backward()
+    assert network.decoder is not None
     for name, parameter in network.decoder.named_parameters():
         assert parameter.grad is not None, name
         assert bool((parameter.grad != 0).any()), name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from pydantic import Field
@@ -34,15 +34,6 @@ class MethodConfig(Settings):
 
     def schedule(self, task: Task) -> Schedule:
         return self.first if task.index == 0 or self.later is None else self.later
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether every setting is a value, and none is to be chosen by the size of the memory."""
-        return True
-
-    def settled(self, bytes_per_class: int, pixels: int) -> Self:
-        """The same config with a value wherever the size of the memory, or of images, decides."""
-        return self
 
     @classmethod
     def chosen_by(cls, value: Any) -> type[Settings]:

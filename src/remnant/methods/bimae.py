@@ -52,10 +52,6 @@ class BiMAE(Method[BiMAEConfig]):
 
     def __init__(self, config: BiMAEConfig, context: MethodContext) -> None:
         height, width, _ = context.image_shape
-        quota = 0
-        if context.memory is not None:
-            quota = context.memory.budget.quota(sum(context.task_sizes))
-        config = config.settled(quota, height * width)
         super().__init__(config, context)
         self.network = build_network(config, context.image_shape)
         check_options(config, self.network.num_patches)
@@ -72,7 +68,7 @@ class BiMAE(Method[BiMAEConfig]):
         # By the network of the task before.
         self.completed = self.complete_memory(reader)
         self.twins = self._present(task.train, reader)
-        is_distilling = self._distill_weight > 0 and task.index > 0
+        is_distilling = self.config.distill_weight > 0 and task.index > 0
         self.teacher = frozen_copy(self.network) if is_distilling else None
         self.grow(task)
 
@@ -135,15 +131,10 @@ class BiMAE(Method[BiMAEConfig]):
 
     def kept(self) -> list[Keeps]:
         """The decoder beside the memory: it completes exemplars, but predicts nothing."""
-        return [*super().kept(), KeptTensors.of("decoder", self.network.decoder)]
+        decoder = self.network.decoder
+        return super().kept() + ([] if decoder is None else [KeptTensors.of("decoder", decoder)])
 
     # ----------------------------------------------------------------------------------- loss terms
-
-    @property
-    def _distill_weight(self) -> float:
-        weight = self.config.distill_weight
-        assert weight != "auto", "settled when the method was built"
-        return weight
 
     def _choose_patches(self, batch: Batch) -> Tensor:
         """Random patches of whole images, the stored patches of exact views: ids [B, V]."""
@@ -178,7 +169,7 @@ class BiMAE(Method[BiMAEConfig]):
         classify = F.cross_entropy(corrected, labels, label_smoothing=smoothing)
         terms = {"classify": config.classify_weight * classify}
         if old is not None:
-            weight, num_old = self._distill_weight, old.shape[1]
+            weight, num_old = self.config.distill_weight, old.shape[1]
             if config.view == "full":
                 weight *= num_old / scores.shape[1]
             temperature = config.distill_temperature

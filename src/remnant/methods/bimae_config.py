@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -41,12 +41,6 @@ class BilateralConfig(Settings):
     stem_channels: int = Field(default=24, ge=1)
 
 
-# Below so many bytes per class and 32 x 32 pixels "auto" distils, with this weight. Chosen: on
-# held-out images of CIFAR-100 (docs/methods/bimae.md) it gains at 1.5 KiB and not at 6 KiB.
-_SMALL_BYTES, _SMALL_PIXELS = 3 * 1024, 32 * 32
-_SMALL_WEIGHT = 3.0
-
-
 class BiMAEConfig(MethodConfig):
     """The paper's method; the last group goes beyond it and is off by default."""
 
@@ -81,9 +75,7 @@ class BiMAEConfig(MethodConfig):
     # often, so that no network can tell old classes from new ones by their looks.
     presentation: Literal["published", "symmetric"] = "published"
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    # With full views the weight is times the share of old classes. "auto": by the size of the
-    # memory, see `settled`.
-    distill_weight: Annotated[float, Field(ge=0)] | Literal["auto"] = 0.0
+    distill_weight: float = Field(default=0.0, ge=0)  # with full views times the old share
     distill_temperature: float = Field(default=2.0, gt=0)
     average_decay: float = Field(default=0.0, ge=0, lt=1)  # of the mean weights; 0: none are kept
     align_weights: bool = False  # new rows of the classifier as long as old ones, as in `wa`
@@ -91,17 +83,6 @@ class BiMAEConfig(MethodConfig):
     refresh_every_epochs: int | None = Field(default=None, ge=1)  # completions by the current net
     unmasked_ratio: float = Field(default=0.0, ge=0, le=1)  # steps that classify whole images
     unmasked_placement: Literal["spread", "end"] = "end"  # of these steps in a phase
-
-    @property
-    def is_settled(self) -> bool:
-        return self.distill_weight != "auto"
-
-    def settled(self, bytes_per_class: int, pixels: int) -> Self:
-        """A memory too small to say what old classes look like needs a teacher beside it."""
-        if self.is_settled:
-            return self
-        is_small = bytes_per_class < _SMALL_BYTES / _SMALL_PIXELS * pixels
-        return self.model_copy(update={"distill_weight": _SMALL_WEIGHT if is_small else 0.0})
 
     @property
     def twin_ratio(self) -> float:
@@ -122,6 +103,7 @@ def build_network(config: BiMAEConfig, image_shape: Shape) -> MaskedNetwork:
             return BilateralMAE(
                 image_shape=image_shape, has_detail_branch=config.has_detail_branch, **sizes
             )
+        conv["has_decoder"] = config.reconstruction != "off"
         return ConvMAE(image_shape=image_shape, patch_size=config.network.patch_size, **conv)
     except ValueError as error:
         raise InputError(f"method.network: {error}") from None

@@ -109,6 +109,7 @@ class BilateralMAE(MaskedNetwork):
 
     def decode(self, tokens: Tensor, visible_ids: Tensor | None) -> Tensor:
         """D: tokens of either branch [B, V+1, D] -> views [B, C, H, W]."""
+        assert self.decoder is not None, "this network always has one"
         return self.decoder(tokens, visible_ids)
 
     def decode_both(self, main: Tensor, detail: Tensor, visible_ids: Tensor) -> tuple[Tensor, ...]:

@@ -49,6 +49,7 @@ class ConvMAE(MaskedNetwork):
         patch_size: Side of a unit: 2 to the number of stages; divides height and width.
         channels: Of each stage.
         stem_channels: Of the first convolution.
+        has_decoder: Without one it classifies and cannot draw.
 
     Raises:
         ValueError: The sizes do not fit together.
@@ -63,6 +64,7 @@ class ConvMAE(MaskedNetwork):
         patch_size: int,
         channels: tuple[int, ...],
         stem_channels: int,
+        has_decoder: bool = True,
     ) -> None:
         super().__init__()
         if patch_size != 2 ** len(channels):
@@ -77,7 +79,9 @@ class ConvMAE(MaskedNetwork):
         self.encoder = ConvEncoder(
             channels, stem_channels=stem_channels, num_channels=num_channels, has_masks=True
         )
-        self.decoder = ConvDecoder(self.encoder.width, patch_size, num_channels)
+        self.decoder = None
+        if has_decoder:
+            self.decoder = ConvDecoder(self.encoder.width, patch_size, num_channels)
         self.classifier = LinearClassifier(self.encoder.width)
 
     def encode(self, views: Tensor, visible_ids: Tensor | None) -> Encoded:
@@ -92,6 +96,7 @@ class ConvMAE(MaskedNetwork):
 
     def draw(self, encoded: Encoded) -> Tensor:
         """Views [B, C, H, W]."""
+        assert self.decoder is not None, "only a network with a decoder is asked to draw"
         return self.decoder(encoded.main, self._visible(encoded.visible_ids))
 
     def _visible(self, visible_ids: Tensor | None) -> Tensor | None:

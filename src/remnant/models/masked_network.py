@@ -40,7 +40,7 @@ class MaskedNetwork(nn.Module):
     num_patches: int  # F
     has_detail_branch: bool
     classifier: LinearClassifier
-    decoder: nn.Module
+    decoder: nn.Module | None  # None: nothing will be drawn
 
     @abstractmethod
     def encode(self, views: Tensor, visible_ids: Tensor | None) -> Encoded:

@@ -51,15 +51,11 @@ _LONG = Schedule(epochs=100, batch_size=128, optimizer=_CONV_OPTIMIZER)
 
 
 def best(
-    network: BilateralConfig,
-    schedule: Schedule,
-    quality: int | Literal["auto"] = "auto",
-    distill_weight: float | Literal["auto"] = "auto",
+    network: BilateralConfig, schedule: Schedule, quality: int | Literal["auto"] = "auto"
 ) -> Setup:
     """The options that did best on held-out images; docs/methods/bimae.md has all that was tried.
 
-    Whole images, coded as coarsely as the budget asks for, on a network of convolutions; a teacher
-    where they are few.
+    Whole images, coded as coarsely as the budget asks for, on a network of convolutions.
     """
     balanced = {"sampling": "balanced", "steps_from": "new"}
     method = BiMAEConfig(
@@ -71,7 +67,6 @@ def best(
         classify_weight=1.0,
         label_smoothing=0.1,
         codec_view_ratio=0.5,
-        distill_weight=distill_weight,
     )
     return Setup(method, about="best options", codec=TransformConfig(quality=quality))
 
@@ -91,8 +86,8 @@ def _best_patches(network: BilateralConfig, schedule: Schedule) -> Setup:
 
 def _on_digits(epochs: int) -> Setup:
     schedule = Schedule(epochs=epochs, batch_size=32, optimizer=_CONV_OPTIMIZER)
-    # The rules behind "auto" are made for photographs; digits are grey and take half of the bytes.
-    return best(_CONV_DIGITS, schedule, quality=50, distill_weight=0.0)
+    # The rule behind "auto" is made for photographs; digits are grey and take half of the bytes.
+    return best(_CONV_DIGITS, schedule, quality=50)
 
 
 def _printed(

@@ -92,11 +92,9 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
 
 def settled_lines(given: dict[str, Any], settled: dict[str, Any]) -> Iterator[str]:
     """What "auto" came to."""
-    rule = f"by the rule for {settled['memory']['budget']}" if settled["memory"] else ""
-    if given["memory"] != settled["memory"]:
-        yield f"quality      {settled['memory']['codec']['quality']}, {rule}"
-    if given["method"] != settled["method"]:
-        yield f"teacher      distill_weight {settled['method']['distill_weight']:g}, {rule}"
+    memory = settled["memory"]
+    if given["memory"] != memory:
+        yield f"quality      {memory['codec']['quality']}, by the rule for {memory['budget']}"
 
 
 def _describe_sizes(sizes: list[int]) -> str:
