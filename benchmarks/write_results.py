@@ -213,9 +213,11 @@ def gather(name: str, scale: StudyScale) -> Evidence:
 def _study_text(evidence: Evidence) -> str:
     parts = []
     for column in evidence.columns:
-        parts.append(f"**{column.title}**\n\n{to_markdown(result_table(evidence, column))}")
-    if judgements := evidence.judgements():
-        parts.append(to_markdown(verdict_table(judgements)))
+        table, left = _without_empty(result_table(evidence, column))
+        parts.append(f"**{column.title}**\n\n{to_markdown(table)}")
+        parts += [f"Not run: {'; '.join(left)}.\n"] if left else []
+    if judgements := [one for one in evidence.judgements() if one.measured is not None]:
+        parts.append(to_markdown(_without_empty(verdict_table(judgements))[0]))
     seeds = sorted({seed for cell in evidence.cells.values() for seed in cell.runs})
     columns = [column.name for column in evidence.columns]
     is_whole = len(columns) == len(evidence.study.columns_at(evidence.scale))
@@ -233,14 +235,30 @@ def _study_text(evidence: Evidence) -> str:
     return "\n".join(parts)
 
 
+def _without_empty(table: Table) -> tuple[Table, list[str]]:
+    """Without rows and columns that have no number at all; and what heads such rows."""
+    left = [row[0] for row in table.rows if set(row[1:]) == {MISSING}]
+    rows = [row for row in table.rows if row[0] not in left]
+    places = [
+        place
+        for place in range(len(table.headers))
+        if place < table.first_number or any(row[place] != MISSING for row in rows)
+    ]
+    headers = [table.headers[place] for place in places]
+    kept = [[row[place] for place in places] for row in rows]
+    return Table(headers, kept, table.first_number), left
+
+
 def _cost_text(evidence: Evidence) -> str:
-    """What one run took, from the cheapest to the dearest of those that counted it."""
+    """What one run took, from the cheapest to the dearest of those that recorded it."""
     flops = sorted(run.result.train_flops for run in evidence.runs if run.result.train_flops)
     if not flops:
         return ""
-    counted = "" if len(flops) == len(evidence.runs) else f" ({len(flops)} of them counted)"
     least, most = (f"{amount / 1e12:,.0f}" for amount in (flops[0], flops[-1]))
-    return f"{len(evidence.runs)} runs{counted}, {least} to {most} TFLOP each."
+    amount = f"{least} TFLOP" if least == most else f"{least} to {most} TFLOP"
+    if len(flops) == len(evidence.runs):
+        return f"{len(evidence.runs)} runs of {amount}."
+    return f"{len(evidence.runs)} runs; {len(flops)} of them recorded what they took: {amount}."
 
 
 def _claims_table(names: list[str]) -> Table:

@@ -137,11 +137,13 @@ def judgements() -> list[tuple[str, Judgement]]:
 def fill_verdicts(text: str) -> str:
     """The page with the number of claims per verdict."""
     total = sum(len(find_study(name).claims) for name in _STUDIES.split())
-    measured = [one.verdict for _, one in judgements() if one.measured is not None]
-    counts = Counter(measured)
+    measured = [(source, one) for source, one in judgements() if one.measured is not None]
+    claims = {(source, one.claim.text) for source, one in measured}
+    counts = Counter(one.verdict for _, one in measured)
     sentence = (
-        f"{len(measured)} of {total} claims have been measured: {counts['agrees']} agree with the "
-        f"paper, {counts['opposite']} came out opposite, undecided: {counts['undecided']}"
+        f"{len(claims)} of {total} claims have been measured, some with both presentations: of these "
+        f"{len(measured)} comparisons {counts['agrees']} agree with the paper, "
+        f"{counts['opposite']} came out opposite, and {counts['undecided']} are undecided"
     )
     return _VERDICTS.sub(rf"\g<1>{sentence}\g<2>", text)
 

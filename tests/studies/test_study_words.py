@@ -26,7 +26,7 @@ def words(name: str, scale: StudyScale, seeds: tuple[int, ...] = (0,), **asked: 
         ("cifar100", "paper", "Schedules are as published, so that rows differ in steps."),
         ("cifar100", "mini", "Equal for all rows: steps of the main phase; tuning phases may"),
         ("cifar100", "lite", "Equal for all rows: steps of the main phase; tuning phases may"),
-        ("demo", "mini", "Every row has the schedule of its recipe"),  # 20 epochs and 15
+        ("demo", "mini", "Equal for all rows: steps of the main phase"),
         ("storage", "smoke", "Every row has the schedule of its recipe"),  # exemplars add steps
     ],
 )

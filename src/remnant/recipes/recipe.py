@@ -99,7 +99,10 @@ class Recipe:
 def _spell_network(method: dict[str, Any]) -> str:
     if "backbone" in method:
         return method["backbone"]["name"].replace("resnet", "ResNet-")
-    return f"width {method['network']['width']}" if "network" in method else ""
+    network = method.get("network", {})
+    if network.get("encoder") == "conv":
+        return f"convolutions of {', '.join(map(str, network['channels']))} channels"
+    return f"width {network['width']}" if network else ""
 
 
 @cache

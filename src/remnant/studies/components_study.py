@@ -16,7 +16,7 @@ STUDY = Study(
     ),
     columns=ablation(),
     claims=(
-        Claim("more exemplars, redrawn, beat fewer whole ones", "replay", "baseline"),
+        Claim("more exemplars, completed, beat fewer whole ones", "replay", "baseline"),
         Claim("the reconstruction loss helps", "reconstruction", "replay"),
         Claim("the detail branch helps", "full", "reconstruction"),
         Claim("the whole method is ahead of the baseline", "full", "baseline"),

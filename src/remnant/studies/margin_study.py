@@ -2,7 +2,7 @@
 
 from remnant.studies.budgets_study import CONVOLUTIONS, ORDERS, VIEWS, column
 from remnant.studies.columns import smoke
-from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, Claim, Row, Study
+from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, TFLOP, Claim, Row, Study
 
 _UNION = {"method.first.sampling": "union"}
 _RAW = {"memory.codec": {"name": "raw"}}
@@ -56,11 +56,12 @@ STUDY = Study(
         Claim("so they do on a ResNet-32", "resnet-views", "er"),
         Claim("the method adds to all that", "best", "er-views"),
     ),
-    metrics=(AVG, LAST, FORGETTING, NEWEST),
+    metrics=(AVG, LAST, FORGETTING, NEWEST, TFLOP),
     orders=ORDERS,
     note=(
-        "From the first row to the flagship each row adds one thing to the row above it, so that "
-        "the last column adds up to the whole margin. The row below the flagship gives its views "
-        "to plain replay on a ResNet-32; the others take one thing away from the flagship."
+        "From the first row to the flagship each row adds one group of changes to the row above "
+        "it; once all have run, the differences add up to the whole margin. The row below the "
+        "flagship gives its views to plain replay on a ResNet-32; the others take one thing away "
+        "from the flagship."
     ),
 )  # fmt: skip

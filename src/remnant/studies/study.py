@@ -86,6 +86,13 @@ MILLIONS = Metric(
     is_lower_better=True,
     is_accuracy=False,
 )
+TFLOP = Metric(
+    "tflop",
+    "TFLOP",
+    lambda result: None if result.train_flops is None else result.train_flops / 1e12,
+    is_lower_better=True,
+    is_accuracy=False,
+)
 DENSITY = Metric("density", "π", lambda result: (result.density or {}).get("pi"), is_accuracy=False)
 
 

@@ -33,7 +33,8 @@ def spread_text(spread: Spread | None, metric: Metric) -> str:
     if spread is None:
         return MISSING
     mean = number_text(spread.mean, metric)
-    return mean if spread.deviation is None else f"{mean} ± {spread.deviation:.2f}"
+    deviation = f"{spread.deviation or 0.0:.2f}"
+    return mean if deviation == "0.00" else f"{mean} ± {deviation}"
 
 
 def difference_text(found: Difference | None) -> str:
