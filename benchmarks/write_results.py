@@ -238,7 +238,7 @@ def _study_text(evidence: Evidence) -> str:
 def _without_empty(table: Table) -> tuple[Table, list[str]]:
     """Without rows and columns that have no number at all; and what heads such rows."""
     left = [row[0] for row in table.rows if set(row[1:]) == {MISSING}]
-    rows = [row for row in table.rows if row[0] not in left]
+    rows = [row for row in table.rows if set(row[1:]) != {MISSING}]
     places = [
         place
         for place in range(len(table.headers))

@@ -141,8 +141,8 @@ def fill_verdicts(text: str) -> str:
     claims = {(source, one.claim.text) for source, one in measured}
     counts = Counter(one.verdict for _, one in measured)
     sentence = (
-        f"{len(claims)} of {total} claims have been measured, some with both presentations: of these "
-        f"{len(measured)} comparisons {counts['agrees']} agree with the paper, "
+        f"{len(claims)} of {total} claims have been measured, some with both presentations: of "
+        f"these {len(measured)} comparisons {counts['agrees']} agree with the paper, "
         f"{counts['opposite']} came out opposite, and {counts['undecided']} are undecided"
     )
     return _VERDICTS.sub(rf"\g<1>{sentence}\g<2>", text)

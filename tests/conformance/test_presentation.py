@@ -10,6 +10,8 @@ import pytest
 from remnant.errors import InputError
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
+from remnant.methods.coded_twins import with_coded_views
+from remnant.phases import Phase
 from remnant.testing import Trial
 from remnant.testing.presentation_checks import check_presentation
 from tests.support.tiny_methods import TRIALS
@@ -57,7 +59,11 @@ REPLAYING = [
 
 @pytest.mark.parametrize("name", REPLAYING)
 def test_every_method_that_replays_can_show_new_images_as_coded_as_old_ones(name: str) -> None:
-    whole = {"bimae": {"exact_view_ratio": 0.0}, "dytox": {"masked_input": "mean"}}.get(name, {})
+    published = {"presentation": "published"}
+    whole = {
+        "bimae": {"exact_view_ratio": 0.0, **published},
+        "dytox": {"masked_input": "mean", **published},
+    }.get(name, {})
     check_presentation(trial(name, WEBP, codec_view_ratio=1.0, **whole))
 
 
@@ -78,6 +84,34 @@ def test_others_refuse_coded_views(name: str, reason: str) -> None:
     asked = made.config.model_copy(update={"codec_view_ratio": 0.5})
     with pytest.raises(InputError, match=reason):
         replace(made, config=asked).build()
+
+
+def test_coded_views_are_of_exemplars_that_are_kept_whole() -> None:
+    with pytest.raises(InputError, match="exemplars that are kept whole"):
+        trial("er", CODED_PATCHES, codec_view_ratio=0.5).build()
+    with pytest.raises(InputError, match="always shown as exemplars are"):
+        trial("dytox", WEBP, **SYMMETRIC, masked_input="mean", codec_view_ratio=0.5).build()
+
+
+def test_phases_over_the_same_images_share_what_was_coded(monkeypatch: pytest.MonkeyPatch) -> None:
+    coded: list[str] = []
+
+    def code(_memory: Any, data: str, _reader: Any) -> str:
+        coded.append(data)
+        return f"{data}, coded"
+
+    monkeypatch.setattr("remnant.methods.coded_twins.coded_twins", code)
+    made: Any = Phase
+    phases = [
+        made("warm-up", "all", None, (), "old"),
+        made("train", "all", None, (), "old"),
+        made("tune", "some", None, (), "old"),
+        made("on exemplars", "old", None, ()),
+    ]
+    nothing: Any = None
+    shown = [one.twins for one in with_coded_views(iter(phases), nothing, 0.5, nothing)]
+    assert shown == ["all, coded", "all, coded", "some, coded", None]
+    assert coded == ["all", "some"]
 
 
 PUBLISHED = {

@@ -56,6 +56,17 @@ def test_convolutions_that_draw_nothing_keep_no_decoder(
     assert any(".decoder." in name for name in method.state_dict()) == has_decoder
 
 
+def test_without_a_decoder_stored_patches_are_shown_as_they_are() -> None:
+    trainer, codec = make_trainer(), PatchesConfig(patch_size=4, mask_ratio=0.5)
+    options = {"network": CONV, "reconstruction": "off", "side_ratio": 0.0, "exact_view_ratio": 1.0}
+    method = after_first_task(trainer, codec=codec, **{**FULL, **options})
+    task = make_task(1)
+    method.begin_task(task, trainer.reader)
+    (phase,) = method.phases(task, trainer.reader)
+    known = [batch.is_known for batch in batches_of(phase) if bool(batch.is_replay.any())]
+    assert any(one is not None and not bool(one.all()) for one in known)
+
+
 def test_masked_images_learn_the_answer_to_the_whole_image_which_gets_no_gradient() -> None:
     method, batch = full(side_weight=0.7, reconstruction="off"), make_batch(3)
     terms = method.loss(batch)

@@ -39,6 +39,16 @@ def test_runs_that_differ_in_a_setting_stay_apart_and_are_named_by_it(write_run:
     assert differing_settings(groups) == {"training.epochs": ["5", "6"]}
 
 
+def test_a_setting_that_an_older_run_does_not_know_counts_as_off(write_run: WriteRun) -> None:
+    settings = [{"epochs": 5}, {"epochs": 5, "ratio": 0.0}, {"epochs": 5, "ratio": 0.5}]
+    folders = [
+        write_run(f"run-{n}", seed=n, settings={"training": one}) for n, one in enumerate(settings)
+    ]
+    groups, _ = read_groups(folders)
+    assert [len(group.runs) for group in groups] == [2, 1]
+    assert differing_settings(groups) == {"training.ratio": ["null", "0.5"]}
+
+
 def test_groups_of_one_method_are_named_by_their_recipes_where_these_differ(
     write_run: WriteRun,
 ) -> None:

@@ -217,8 +217,20 @@ VARIANTS: dict[str, Callable[[], Trial]] = {
         first=schedule(12, **QUICK_SGD),
         codec_view_ratio=0.5,
     ),
+    # Coded views: of a part of the new images, of a subset that is tuned on, of a base.
+    "bic, coded views": lambda: _trial(
+        "bic", JPEG, correction=schedule(6, name="sgd", lr=0.1), codec_view_ratio=0.5
+    ),
+    "expandable, coded views": lambda: replace(
+        _expandable("expandable", codec_view_ratio=0.5), memory=JPEG
+    ),
     "mrdc over icarl": lambda: _trial(
-        "mrdc", JPEG, backbone=SIGNED, base="icarl", first=schedule(6, **QUICK_SGD)
+        "mrdc",
+        JPEG,
+        backbone=SIGNED,
+        base="icarl",
+        first=schedule(6, **QUICK_SGD),
+        codec_view_ratio=0.5,
     ),
     "podnet, convolutions": lambda: _trial(
         "podnet",

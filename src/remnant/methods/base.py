@@ -29,7 +29,7 @@ class MethodConfig(Settings):
     name: Any  # each method narrows it to its own name
     first: Schedule  # of the first task
     later: Schedule | None = None  # of the tasks after it; None: as the first
-    # How often a new image is shown as the memory would give it back, coded; see `coded_twins`.
+    # How often a new image is shown as the memory would give it back, coded: see probe.md.
     codec_view_ratio: float = Field(default=0.0, ge=0, le=1)
 
     def schedule(self, task: Task) -> Schedule:
@@ -76,6 +76,7 @@ class Method(nn.Module, Generic[ConfigT]):
     forgets_exactly: ClassVar[bool] = False  # what is left is as if the class had never been seen
     needs_codec: ClassVar[str | None] = None  # the only one that it works with; None: any
     has_own_views: ClassVar[bool] = False  # it decides how often new images are shown coded
+    shows_parts: ClassVar[bool] = False  # with `codec_view_ratio` also where patches are stored
     may_be_infinite: ClassVar[tuple[str, ...]] = ()  # names in its state; all others are finite
     Config: ClassVar[type[MethodConfig]]
     backbone: nn.Module
@@ -96,6 +97,12 @@ class Method(nn.Module, Generic[ConfigT]):
             raise InputError(
                 f"codec_view_ratio shows new images as exemplars are replayed; {config.name} "
                 f"{'does so in its own way' if replays else 'replays none'}. Leave it out."
+            )
+        is_partial = context.memory is not None and context.memory.codec.is_partial
+        if config.codec_view_ratio > 0 and is_partial and not self.shows_parts:
+            raise InputError(
+                f"codec_view_ratio of {config.name} is about exemplars that are kept whole. Choose "
+                "such a codec, or leave it out."
             )
         self.config = config
         self.memory = context.memory
@@ -170,9 +177,10 @@ class Method(nn.Module, Generic[ConfigT]):
     # ----------------------------------------------------------------------- what verbs are made of
 
     def shown_phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        """Its phases, with new images shown as often as the settings say like exemplars."""
-        for phase in self.phases(task, reader):
-            yield with_coded_views(phase, self.memory, self.config.codec_view_ratio, reader)
+        """Its phases, with new images shown like exemplars as often as the settings say."""
+        return with_coded_views(
+            self.phases(task, reader), self.memory, self.config.codec_view_ratio, reader
+        )
 
     def phase(
         self,

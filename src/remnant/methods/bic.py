@@ -13,6 +13,8 @@ Departs from [bic]: weight decay is the same in all tasks; the released code div
 number of the task.
 Departs from [bic]: at 224 px views are random resized crops; the released code resizes the shorter
 side to 256 to 512 px and crops.
+
+With `codec_view_ratio` above 0, validation images of new classes are coded too, as exemplars are.
 """
 
 from __future__ import annotations

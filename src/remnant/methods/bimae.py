@@ -49,6 +49,7 @@ class BiMAE(Method[BiMAEConfig]):
     corrects_prior: ClassVar[bool] = True
     takes_known_classes: ClassVar[bool] = True
     has_one_row_per_class: ClassVar[bool] = True
+    shows_parts: ClassVar[bool] = True
 
     def __init__(self, config: BiMAEConfig, context: MethodContext) -> None:
         height, width, _ = context.image_shape
@@ -268,7 +269,7 @@ class BiMAE(Method[BiMAEConfig]):
         return None if stored is None else self._complete(stored, reader)
 
     def _complete(self, stored: ImageSet, reader: Reader) -> ImageSet:
-        if stored.is_known is None or not self.config.generate_replay:
+        if stored.is_known is None or not self.completes:
             return stored
         completed = complete_set(self.network, stored, reader)
         return completed if self.config.exact_view_ratio > 0 else replace(completed, is_known=None)

@@ -75,7 +75,8 @@ class BiMAEConfig(MethodConfig):
     # often, so that no network can tell old classes from new ones by their looks.
     presentation: Literal["published", "symmetric"] = "published"
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    distill_weight: float = Field(default=0.0, ge=0)  # with full views times the old share
+    # With full views, times the share of old classes.
+    distill_weight: float = Field(default=0.0, ge=0)
     distill_temperature: float = Field(default=2.0, gt=0)
     average_decay: float = Field(default=0.0, ge=0, lt=1)  # of the mean weights; 0: none are kept
     align_weights: bool = False  # new rows of the classifier as long as old ones, as in `wa`

@@ -6,6 +6,7 @@ sign of old classes, unless new images show them as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from remnant.images import ImageSet
@@ -20,11 +21,22 @@ def coded_twins(memory: Memory | None, new: ImageSet, reader: Reader) -> ImageSe
     return memory.present(image for batch in reader.images(new) for image in batch.numpy())
 
 
-def with_coded_views(phase: Phase, memory: Memory | None, ratio: float, reader: Reader) -> Phase:
-    """Where old images are replayed, show new ones as coded as these, with this probability."""
-    if ratio == 0 or phase.replay is None or phase.twins is not None:
-        return phase
-    return replace(phase, twins=coded_twins(memory, phase.data, reader), twin_ratio=ratio)
+def with_coded_views(
+    phases: Iterator[Phase], memory: Memory | None, ratio: float, reader: Reader
+) -> Iterator[Phase]:
+    """Where old images are replayed, show new ones as coded as these, with this probability.
+
+    Phases over the same images share what was coded.
+    """
+    data, twins = None, None
+    for phase in phases:
+        if ratio == 0 or phase.replay is None or phase.twins is not None:
+            yield phase
+            continue
+        if phase.data is not data:
+            data, twins = phase.data, None  # what was coded before is no longer held
+            twins = coded_twins(memory, data, reader)
+        yield replace(phase, twins=twins, twin_ratio=ratio)
 
 
 def through_codec(memory: Memory, images: ImageSet, reader: Reader) -> ImageSet:

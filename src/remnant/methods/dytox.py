@@ -109,6 +109,11 @@ class DyTox(Method[DyToxConfig]):
         self._check_masked_input()
 
     def _check_masked_input(self) -> None:
+        if self._is_symmetric and self.config.codec_view_ratio > 0:
+            raise InputError(
+                'with method.presentation="symmetric" new images are always shown as exemplars '
+                "are. Leave codec_view_ratio out."
+            )
         if self.config.masked_input == "mean":
             return
         patch_size = self.config.network.patch_size

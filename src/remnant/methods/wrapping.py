@@ -36,7 +36,8 @@ class WrapperConfig(MethodConfig):
         values = {"name": value} if isinstance(value, str) else value
         if not isinstance(values, Mapping):
             return value
-        own = [name for name in _SHARED if values.get(name)]
+        # Runs of older versions have a codec_view_ratio of 0 here.
+        own = [name for name in _SHARED if name in values and values[name] != 0]
         if own:
             raise ValueError(
                 f"the base has the {own[0]} of the method around it; got method.base.{own[0]}. "

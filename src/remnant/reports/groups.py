@@ -93,9 +93,13 @@ def by_kind(groups: Sequence[RunGroup]) -> list[list[RunGroup]]:
 def differing_settings(groups: Sequence[RunGroup]) -> dict[str, list[str]]:
     """Dotted names of the settings in which the groups differ, with the value in each group."""
     flat = [flatten(_comparable(group.first.config)) for group in groups]
+    on = [_that_are_on(group.first.config) for group in groups]
     names = dict.fromkeys(name for values in flat for name in values)
-    table = {name: [_text(values.get(name)) for values in flat] for name in names}
-    return {name: values for name, values in table.items() if len(set(values)) > 1}
+    return {
+        name: [_text(values.get(name)) for values in flat]
+        for name in names
+        if len({_text(values.get(name)) for values in on}) > 1
+    }
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -161,8 +165,13 @@ def _comparable(config: Any) -> Any:
     return {name: _comparable(value) for name, value in config.items() if name not in _REPEATED}
 
 
+def _that_are_on(config: Any) -> dict[str, Any]:
+    """Settings by dotted names, without those that are off: an older run does not know all."""
+    return {name: value for name, value in flatten(_comparable(config)).items() if value}
+
+
 def _settings_key(config: Json) -> str:
-    return json.dumps(_comparable(config), sort_keys=True)
+    return json.dumps(_that_are_on(config), sort_keys=True)
 
 
 def _text(value: Any) -> str:

@@ -33,8 +33,10 @@ def spread_text(spread: Spread | None, metric: Metric) -> str:
     if spread is None:
         return MISSING
     mean = number_text(spread.mean, metric)
-    deviation = f"{spread.deviation or 0.0:.2f}"
-    return mean if deviation == "0.00" else f"{mean} ± {deviation}"
+    if spread.deviation is None:
+        return mean
+    deviation = f"{spread.deviation:.2f}"
+    return mean if deviation == "0.00" and not metric.is_accuracy else f"{mean} ± {deviation}"
 
 
 def difference_text(found: Difference | None) -> str:
