@@ -100,6 +100,12 @@ def test_a_run_has_another_name_only_where_its_order_is_another() -> None:
     assert name("cifar100", "dytox") == name("model-size", "dytox") == "cifar100-dytox-10"
 
 
+def test_the_name_of_a_run_does_not_depend_on_what_else_is_asked_for() -> None:
+    (alone,) = runs_of(STUDIES["budgets"], "mini", rows=["joint-conv"], columns=["60KiB"])
+    every = runs_of(STUDIES["budgets"], "mini")
+    assert {run.name for run in every if run.row == "joint-conv"} == {alone.name}
+
+
 def test_columns_change_what_a_method_has() -> None:
     runs = runs_of(STUDIES["cifar100"], "mini", rows=["er", "bimae"])
     sampling = {(run.row, run.column): run.config.method.first.sampling for run in runs}

@@ -84,12 +84,14 @@ def runs_of(
             "it is. Leave it out of --rows."
         )
     found: list[StudyRun] = []
-    for column in chosen_columns:
-        for row in chosen_rows:
+    for column in study.columns_at(scale):
+        for row in study.rows:
             config = config_of(row, column, scale)
             if config is not None:
                 found += _with_seeds(study, row, column, config, seeds)
-    return _sharing_names(found)
+    cells = {(row.name, column.name) for row in chosen_rows for column in chosen_columns}
+    # Named before they are chosen, so that a run has one name whatever else is asked for.
+    return [run for run in _sharing_names(found) if (run.row, run.column) in cells]
 
 
 def _sharing_names(runs: list[StudyRun]) -> list[StudyRun]:
