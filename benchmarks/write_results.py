@@ -32,12 +32,12 @@ from remnant.files import write_bytes, write_json
 from remnant.recipes import PRESETS, PROTOCOLS, RECIPES, Published
 from remnant.recipes.presets import SOURCES
 from remnant.recipes.recipe import MEASURED, TRIALS
-from remnant.reports import markdown_table
 from remnant.reports.charts.canvas import on_white
-from remnant.reports.result_tables import Table, to_markdown
-from remnant.reports.units import MISSING
+from remnant.reports.groups import memory_text
+from remnant.reports.result_tables import Table, exemplars_per_class, to_markdown
+from remnant.reports.units import MISSING, count_text, percent_text
 from remnant.runs.drawings import DRAWINGS
-from remnant.runs.run_folder import RECONSTRUCTIONS
+from remnant.runs.run_folder import RECONSTRUCTIONS, RunFolder, read_run
 from remnant.studies import STUDIES, StudyScale, find_study
 from remnant.studies.evidence import Evidence, Judgement, printed_gap
 from remnant.studies.study_figures import Figure, draw_figures
@@ -304,6 +304,26 @@ def _keep(runs: Path, name: str) -> Path:
     return kept
 
 
+def _runs_table(runs: list[RunFolder]) -> Table:
+    """A line for every run, by the name of its folder."""
+    headers = ["Run", "Memory", "Avg", "Last", "F", "Newest", "Params", "Per class", "TFLOP"]
+    rows = []
+    for run in runs:
+        result, kept = run.result, exemplars_per_class(run)
+        accuracies = (
+            result.average_accuracy, result.last_accuracy, result.forgetting, result.newest
+        )  # fmt: skip
+        rows.append([
+            run.name.removeprefix("trial-"),
+            memory_text(run),
+            *(MISSING if one is None else percent_text(one, 2) for one in accuracies),
+            MISSING if result.parameters is None else count_text(result.parameters),
+            MISSING if kept is None else f"{kept:,.0f}",
+            MISSING if result.train_flops is None else f"{result.train_flops / 1e12:.1f}",
+        ])  # fmt: skip
+    return Table(headers, rows, first_number=2)
+
+
 def fill_runs(text: str, runs: Path = DOCS / "runs") -> str:
     """A page with the tables of runs, which are copied to docs/runs unless they are there."""
 
@@ -314,7 +334,8 @@ def fill_runs(text: str, runs: Path = DOCS / "runs") -> str:
         if missing:
             print(f"left as it is, for want of {', '.join(missing)}")
             return match.group()
-        return f"{opening}{markdown_table(folders)}{closing}"
+        table, _ = _without_empty(_runs_table([read_run(folder) for folder in folders]))
+        return f"{opening}{to_markdown(table)}{closing}"
 
     return _OF_RUNS.sub(fill, text)
 
