@@ -37,7 +37,7 @@ from remnant.reports.groups import memory_text
 from remnant.reports.result_tables import Table, exemplars_per_class, to_markdown
 from remnant.reports.units import MISSING, count_text, percent_text
 from remnant.runs.drawings import DRAWINGS
-from remnant.runs.run_folder import RECONSTRUCTIONS, RunFolder, read_run
+from remnant.runs.run_folder import RECONSTRUCTIONS, RunFolder, is_finished, read_run
 from remnant.studies import STUDIES, StudyScale, find_study
 from remnant.studies.evidence import Evidence, Judgement, printed_gap
 from remnant.studies.study_figures import Figure, draw_figures
@@ -294,7 +294,7 @@ def _place(judgement: Judgement) -> str:
 def _keep(runs: Path, name: str) -> Path:
     """The files of a run that its row needs, kept beside the documents."""
     kept = DOCS / "runs" / name
-    if runs != kept.parent and (runs / name / "result.json").exists():
+    if runs != kept.parent and is_finished(runs / name):
         kept.mkdir(parents=True, exist_ok=True)
         for file in _FILES:
             shutil.copyfile(runs / name / file, kept / file)
