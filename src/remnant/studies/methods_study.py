@@ -45,9 +45,9 @@ STUDY = Study(
     figures=("curves",),
     note=(
         "EWC has PyCIL's penalty, which at mini scale holds hardly any weight; larger ones forget "
-        "less and end no higher, see docs/methods/ewc.md. Joint training learns all classes at once. π is the mean cosine "
-        "within a class over that between classes. Memory: exemplars with all that is stored of "
-        "them. Beside: what else is carried from task to task, such as a generator or means of "
-        "classes."
+        "less and end no higher, see docs/methods/ewc.md. Joint training learns all classes at "
+        "once. π is the mean cosine within a class over that between classes. Memory: exemplars "
+        "with all that is stored of them. Beside: what else is carried from task to task, such as "
+        "a generator or means of classes."
     ),
 )
