@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from remnant.methods.a_gem import AGEM
+from remnant.methods.abilities import Decides, Draws, Recognises, TellsRows, replayed_memory
 from remnant.methods.base import (
     METHODS,
-    Decides,
-    Draws,
     Method,
     MethodConfig,
     MethodContext,
-    Recognises,
-    TellsRows,
     build_method,
     kept_bytes,
-    replayed_memory,
 )
 from remnant.methods.bic import BiC
 from remnant.methods.bimae import BiMAE

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
 from remnant.images import Task
-from remnant.methods.base import TellsRows
+from remnant.methods.abilities import TellsRows
 from remnant.phases import Batch, Phase, Terms
 
 _aten = torch.ops.aten
