@@ -63,9 +63,12 @@ class Sampler:
         return shown[start - first * repeats : stop - first * repeats]
 
     def class_shares(self, step: int, num_classes: int) -> Tensor:
-        """Which part of the draws around `step` each class makes up: float [num_classes]."""
+        """Which part of the draws around `step` each class makes up: float [num_classes].
+
+        Or which part of the images, where these are what `corrects_prior` counts.
+        """
         counts = torch.bincount(self._labels, minlength=num_classes).double()
-        if self._schedule.sampling == "union":
+        if self._schedule.sampling == "union" or self._schedule.corrects_prior == "images":
             return (counts / counts.sum()).float()
         if self._schedule.sampling == "balanced" or self._num_new == len(self._labels):
             return ((counts > 0) / (counts > 0).sum()).float()
