@@ -66,6 +66,7 @@ def test_the_defaults_are_the_settings_of_the_paper_and_all_beyond_it_is_off() -
         "codec_view_ratio": 0.0,
         "label_smoothing": 0.0,
         "average_decay": 0.0,
+        "logit_adjustment": 0.0,
     }
     assert {name: getattr(config, name) for name in beyond} == beyond
     assert SHORT.sampling == "union"

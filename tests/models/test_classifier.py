@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
-from remnant.models.classifier import LinearClassifier, align_new_rows
+from remnant.models.classifier import LinearClassifier, adjust_biases, align_new_rows
 from tests.support.worlds import seeded
 
 
@@ -102,3 +104,26 @@ def test_alignment_leaves_old_rows_and_the_directions_of_new_ones(num_old_classe
     torch.testing.assert_close(lengths[:num_old_classes].mean(), lengths[num_old_classes:].mean())
     ratios = (after / before)[num_old_classes:]
     torch.testing.assert_close(ratios, ratios[0, 0].expand_as(ratios))
+
+
+def test_adjusted_scores_are_those_of_balanced_classes() -> None:
+    classifier = LinearClassifier(2)
+    classifier.grow(3)
+    features, counts = torch.randn(4, 2, generator=seeded(0)), torch.tensor([10, 400, 40])
+    natural = classifier(features).detach().softmax(dim=1)
+    adjust_biases(classifier, counts, 1.0)
+    # By Bayes' rule: divided by the prior, then normalised.
+    balanced = natural / (counts / counts.sum())
+    balanced /= balanced.sum(dim=1, keepdim=True)
+    assert torch.allclose(classifier(features).softmax(dim=1), balanced, atol=1e-6)
+
+
+def test_a_class_without_images_is_adjusted_like_the_one_with_fewest() -> None:
+    classifier = LinearClassifier(2)
+    classifier.grow(3)
+    assert classifier.bias is not None
+    before = classifier.bias.detach().clone()
+    adjust_biases(classifier, torch.tensor([0, 5, 50]), 1.0)
+    moved = (classifier.bias - before).tolist()
+    assert moved[0] == pytest.approx(moved[1])
+    assert moved[1] - moved[2] == pytest.approx(math.log(10), abs=1e-5)

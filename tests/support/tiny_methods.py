@@ -92,6 +92,7 @@ def _full_views() -> Trial:
         average_decay=0.9,
         codec_view_ratio=0.5,
         label_smoothing=0.1,
+        logit_adjustment=0.5,
     )
 
 

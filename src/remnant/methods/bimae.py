@@ -33,6 +33,7 @@ from remnant.methods.bimae_config import (
     check_options,
 )
 from remnant.methods.coded_twins import coded_twins
+from remnant.methods.logit_adjustment import adjust_scores
 from remnant.methods.redrawing import complete_set, draw_pictures, redrawing_terms
 from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.methods.weight_average import WeightAverage
@@ -108,6 +109,7 @@ class BiMAE(Method[BiMAEConfig]):
             # Whole: cropped as the new images are.
             ratio = self.config.twin_ratio
             yield replace(tune, partial_view_ratio=0.0, twins=self.twins, twin_ratio=ratio)
+        adjust_scores(self.network.classifier, task, self.completed, self.config.logit_adjustment)
 
     def loss(self, batch: Batch) -> Terms:
         """[bimae] E8, and the terms beyond it."""

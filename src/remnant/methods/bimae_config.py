@@ -1,4 +1,7 @@
-"""The settings of Bilateral MAE, and which of them go together."""
+"""The settings of Bilateral MAE, and which of them go together.
+
+[la] Menon et al., ICLR 2021.
+"""
 
 from __future__ import annotations
 
@@ -79,6 +82,7 @@ class BiMAEConfig(MethodConfig):
     distill_weight: float = Field(default=0.0, ge=0)
     distill_temperature: float = Field(default=2.0, gt=0)
     average_decay: float = Field(default=0.0, ge=0, lt=1)  # of the mean weights; 0: none are kept
+    logit_adjustment: float = Field(default=0.0, ge=0)  # [la] tau, after each later task
     align_weights: bool = False  # new rows of the classifier as long as old ones, as in `wa`
     balanced_tuning: Schedule | None = None  # of the classifier alone, after each later task
     refresh_every_epochs: int | None = Field(default=None, ge=1)  # completions by the current net

@@ -1,24 +1,29 @@
 """Experience replay: train on the new data and the exemplar memory together.
 
-Cross-entropy over all classes seen, every sample with equal weight; no teacher, no correction.
+Cross-entropy over all classes seen, every sample with equal weight; no teacher, and no correction
+unless `logit_adjustment` asks for one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch.nn import functional as F
 
+from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
-from remnant.phases import Batch, Terms
+from remnant.methods.logit_adjustment import adjust_scores
+from remnant.phases import Batch, Phase, Reader, Terms
 
 
 class ERConfig(MethodConfig):
     name: Literal["er"] = "er"
     backbone: BackboneConfig = BackboneConfig()
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    logit_adjustment: float = Field(default=0.0, ge=0)  # [la] tau, after each later task
 
 
 class ER(Method[ERConfig]):
@@ -30,6 +35,11 @@ class ER(Method[ERConfig]):
     def __init__(self, config: ERConfig, context: MethodContext) -> None:
         super().__init__(config, context)
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
+
+    def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
+        replay = self.replay()
+        yield self.phase("train", task.train, self.config.schedule(task), replay=replay)
+        adjust_scores(self.classifier, task, replay, self.config.logit_adjustment)
 
     def loss(self, batch: Batch) -> Terms:
         scores = batch.corrected(self.predict(batch.views))

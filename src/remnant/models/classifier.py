@@ -1,6 +1,7 @@
 """The linear classifier that grows with the tasks.
 
 [wa] Zhao et al., CVPR 2020 (weight alignment).
+[la] Menon et al., ICLR 2021 (logit adjustment).
 
 Departs from PyCIL: new rows and biases are drawn as `nn.Linear` draws them, uniform up to
 1/sqrt(D), which gives rows a length of about 0.58. PyCIL draws rows of length 1, biases of 0.
@@ -83,3 +84,15 @@ def align_new_rows(classifier: LinearClassifier, num_old_classes: int) -> None:
     """Scale the rows of the new classes to the mean length of the old ones; biases stay [wa]."""
     old, new = classifier.weight[:num_old_classes], classifier.weight[num_old_classes:]
     new *= old.norm(dim=1).mean() / new.norm(dim=1).mean()
+
+
+@torch.no_grad()
+def adjust_biases(classifier: LinearClassifier, counts: Tensor, weight: float) -> None:
+    """Take `weight` times the log of each class's number of images [K] from its scores [la].
+
+    A class without images is treated as the one that has fewest. The mean over classes stays.
+    """
+    assert classifier.bias is not None, "only a classifier with biases can be adjusted"
+    counts = counts.to(classifier.bias)
+    prior = counts.clamp(min=counts[counts > 0].min()).log()
+    classifier.bias -= weight * (prior - prior.mean())
