@@ -32,7 +32,7 @@ NEAREST_MEAN = ["mirror_exemplars: True", "prediction: scores"]
 DEFAULTS: dict[str, list[str]] = {
     "finetune": [RESNET32, "softmax_over: seen"],
     "joint": [RESNET32],
-    "er": [RESNET32, "label_smoothing: 0.0"],
+    "er": [RESNET32, "label_smoothing: 0.0", "logit_adjustment: 0.0"],
     # PyCIL: models/lwf.py
     "lwf": [
         *(RESNET32, *PYCIL_DISTILLATION, "distillation.weight: 3.0"),

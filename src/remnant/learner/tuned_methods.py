@@ -86,6 +86,7 @@ TUNED: dict[str, MethodConfig] = {
             classify_weight=1.0,
             label_smoothing=0.1,
             codec_view_ratio=0.5,
+            logit_adjustment=1.0,
         ),
         GEMConfig(first=_HALF_NEW),
         PASSConfig(first=_schedule(_LIGHT_ADAM), backbone=BackboneConfig(name="resnet32")),

@@ -67,6 +67,7 @@ def best(
         classify_weight=1.0,
         label_smoothing=0.1,
         codec_view_ratio=0.5,
+        logit_adjustment=1.0,
     )
     return Setup(method, about="best options", codec=TransformConfig(quality=quality))
 

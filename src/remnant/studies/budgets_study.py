@@ -13,12 +13,15 @@ CONVOLUTIONS = {
     "method.first.optimizer.nesterov": True,
     "method.first.optimizer.warmup_epochs": 1.0,
 }
+# The flagship's correction for the number of images of each class.
+ADJUSTED = {"method.logit_adjustment": 1.0}
 # The flagship's training images as well: half of the new ones as the memory would give them back,
-# and smoothed labels. What is left between the two is the method.
+# and smoothed labels. What is left between the two is the adjustment of scores.
 VIEWS = {"method.codec_view_ratio": 0.5, "method.label_smoothing": 0.1}
 ROWS = (
     Row("best", "Bilateral MAE, best options", "bimae", printed=(), against="er"),
     Row("er", "ER", "er", printed=()),
+    Row("er-adjusted", "ER with adjusted scores", "er", changes=ADJUSTED, printed=()),
     Row("er-conv", "ER on the flagship's network", "er", changes=CONVOLUTIONS, printed=()),
     Row(
         "er-views",
