@@ -19,6 +19,7 @@ from remnant.learner.defaults import (
 from remnant.learner.encoder_choice import choose_encoder
 from remnant.learner.learner_state import LearnerParameters
 from remnant.learner.network_sizes import choose_image_size, choose_patch_size
+from remnant.memory import TransformConfig
 from remnant.methods import METHODS, build_method
 from remnant.methods.er import ERConfig
 from remnant.phases import OptimizerConfig, Schedule
@@ -252,3 +253,14 @@ def test_a_schedule_is_stretched_with_its_warm_up_and_milestones() -> None:
 def test_a_parameter_that_cannot_be_used_is_named(name: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"^{name} must be"):
         LearnerParameters.of({name: value})
+
+
+@pytest.mark.parametrize(("budget", "quality"), [("1.5KiB/class", 20), ("60KiB/class", 50)])
+def test_small_images_are_stored_as_coarsely_as_the_budget_of_a_class_asks_for(
+    budget: str, quality: int
+) -> None:
+    assert chosen(budget=budget).memory.codec == TransformConfig(quality=quality)
+
+
+def test_a_budget_for_all_classes_leaves_the_quality_as_it_is() -> None:
+    assert chosen(budget="20KiB").memory.codec == TransformConfig()

@@ -5,6 +5,7 @@ What the user sets is applied last.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from remnant.config import override
@@ -13,6 +14,7 @@ from remnant.learner.inputs import Channels
 from remnant.learner.learner_state import LearnerConfig, LearnerParameters
 from remnant.learner.network_sizes import fit_to_images
 from remnant.learner.tuned_methods import default_method
+from remnant.memory import MemoryConfig, TransformConfig, parse_budget, settle_quality
 from remnant.methods import METHODS, MethodConfig
 from remnant.phases import Schedule
 from remnant.settings import Settings
@@ -54,8 +56,7 @@ def choose_config(
     parameters, options = _options_as_parameters(parameters)
     method, memory = default_method(parameters), None
     if METHODS[method.name].uses_memory:
-        smallest = "transform" if image_size <= _LARGEST_TRANSFORMED else "webp"
-        suiting = METHODS[method.name].needs_codec or smallest
+        suiting = METHODS[method.name].needs_codec or _smallest_codec(parameters.budget, image_size)
         memory = {"budget": parameters.budget, "codec": parameters.codec or suiting}
     config = LearnerConfig.parse(
         {
@@ -69,6 +70,17 @@ def choose_config(
         }
     )
     return override(fit_to_images(config, parameters.width, device), options)
+
+
+def _smallest_codec(budget: str, image_size: int) -> dict[str, Any] | str:
+    """What takes fewest bytes; as coarse as a budget per class asks for, settled once for all."""
+    if image_size > _LARGEST_TRANSFORMED:
+        return "webp"
+    shape = (image_size, image_size, 3)
+    if not parse_budget(budget, math.prod(shape)).per_class:
+        return "transform"  # nobody knows how many classes will share it
+    memory = MemoryConfig(budget=budget, codec=TransformConfig(quality="auto"))
+    return settle_quality(memory, shape, num_classes=1).codec.model_dump()
 
 
 def _options_as_parameters(
