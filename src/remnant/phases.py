@@ -157,8 +157,8 @@ class Phase:
     # How often an image known in part is shown through its known patches alone; otherwise it
     # counts as whole (a completed exemplar: whole, but only some of it is certain).
     partial_view_ratio: float = 1.0
-    # Presentation symmetry: as often as exemplars are shown in part, new images are not cropped
-    # either, since a crop would tear the patches of an exemplar.
+    # Presentation symmetry: as often as exemplars are shown in part, new images too are cropped by
+    # whole patches, since any other crop would tear those of an exemplar.
     fixes_new: bool = False
     # What the memory would give back for each image of `data` (coded, completed): shown in place of
     # the images wherever exemplars are shown whole. None: the images themselves.

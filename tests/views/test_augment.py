@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -98,20 +100,54 @@ def test_flipping_twice_gives_back_pixels_and_grid(
 
 
 @given(seed=st.integers(0, 1000), numbers=draw_rows)
-def test_a_partly_known_image_keeps_its_pixels_and_its_grid_moves_with_them(
+def test_a_partly_known_image_moves_by_whole_patches_and_its_grid_with_it(
     seed: int, numbers: list[float]
 ) -> None:
     draws, size = torch.tensor(numbers).view(3, 3), 4
     grid = torch.rand(3, 2, 3, generator=torch.Generator().manual_seed(seed)) < 0.5
     grid[:, 0, 0] = False
-    # Known patches are white, the others black: pixels and grid must go on agreeing.
+    # Known patches are white, the others grey, and the border is black.
     pixels = grid.repeat_interleave(size, dim=1).repeat_interleave(size, dim=2)
-    images = pixels[..., None].expand(-1, -1, -1, 3).to(torch.uint8) * 255
-    result, known = augmented(images, draws, AugmentConfig(), grid)
+    images = torch.where(pixels[..., None].expand(-1, -1, -1, 3), 255, 99).to(torch.uint8)
+    result, known = augmented(images, draws, AugmentConfig(padding=4), grid)
     assert known is not None
-    assert torch.equal(result[:, ::size, ::size, 0] == 255, known)
-    for image, draw, found in zip(images, draws, result, strict=True):
-        assert torch.equal(found, image.flip(1) if draw[2] < 0.5 else image)
+    assert torch.equal(known.flatten(1).sum(dim=1), grid.flatten(1).sum(dim=1))
+    for image, draw, found, cells in zip(images, draws.tolist(), result, known, strict=True):
+        down, right = (int(3 * draw[axis]) - 1 for axis in range(2))  # patches
+        expected = torch.zeros_like(image)
+        for row, column in product(range(8), range(12)):
+            source = (row + size * down, column + size * right)
+            if 0 <= source[0] < 8 and 0 <= source[1] < 12:
+                expected[row, column] = image[source]
+        assert torch.equal(found, expected.flip(1) if draw[2] < 0.5 else expected)
+        shown = found[::size, ::size, 0]  # one pixel of each patch
+        assert torch.equal(cells[shown != 0], shown[shown != 0] == 255)
+
+
+def test_patches_larger_than_the_padding_keep_their_frame() -> None:
+    images, grid = random_images(0), torch.zeros(3, 2, 3, dtype=torch.bool)
+    draws = torch.tensor([[0.0, 0.99, NO_FLIP]] * 3)
+    result, known = augmented(images, draws, AugmentConfig(padding=3), grid)
+    assert torch.equal(result, images)
+    assert known is not None
+    assert torch.equal(known, grid)
+
+
+def test_borders_are_seen_as_often_behind_stored_patches_as_behind_a_random_mask() -> None:
+    """By all draws of a grid of three by three patches, three of which are known."""
+    choices = torch.tensor(
+        [[n in chosen for n in range(9)] for chosen in combinations(range(9), 3)]
+    )
+    grids = choices.view(-1, 3, 3)
+    moves = torch.tensor(list(product((-1, 0, 1), repeat=2)))
+    for move in moves:
+        border = torch.ones(1, 3, 3, dtype=torch.bool)
+        inside = [slice(max(0, -int(n)), 3 - max(0, int(n))) for n in move]
+        border[0, inside[0], inside[1]] = False
+        stored = augment.roll_known(grids, move.expand(len(grids), 2)) & border
+        masked = grids & border
+        one, other = (x.flatten(1).sum(dim=1).bincount(minlength=4) for x in (stored, masked))
+        assert torch.equal(one, other)
 
 
 def test_whole_images_beside_partly_known_ones_are_cropped_as_usual() -> None:
@@ -120,10 +156,13 @@ def test_whole_images_beside_partly_known_ones_are_cropped_as_usual() -> None:
     grid[0, 1, 2] = False
     draws = torch.tensor([[0.1, 0.9, FLIP]] * 2)
     result, known = augmented(images, draws, AugmentConfig(), grid)
-    assert torch.equal(result[0], images[0].flip(1))
+    moved = torch.zeros_like(images[0])
+    moved[4:, :8] = images[0, :4, 4:]  # a patch up and a patch to the right, of the image seen
+    assert torch.equal(result[0], moved.flip(1))
     assert torch.equal(result[1], slow_crop_and_flip(images[1], draws[1].tolist(), 4))
     assert known is not None
-    assert torch.equal(known, grid.flip(2))
+    assert torch.equal(known[0], grid[0].roll((1, -1), (0, 1)).flip(1))
+    assert known[1].all()
 
 
 def test_the_largest_draw_below_one_stays_inside_the_padding() -> None:

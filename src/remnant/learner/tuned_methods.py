@@ -125,6 +125,7 @@ _BIMAE_PATCHES = BiMAEConfig(
     first=_schedule(_ADAMW, sampling="balanced"),
     classify_weight=1.0,
     exact_view_ratio=0.5,
+    presentation="symmetric",
     distill_weight=1.0,
     unmasked_ratio=0.2,
 )

@@ -79,6 +79,7 @@ def _best_patches(network: BilateralConfig, schedule: Schedule) -> Setup:
         first=schedule.model_copy(update={"sampling": "balanced", "steps_from": "new"}),
         classify_weight=1.0,
         exact_view_ratio=0.5,
+        presentation="symmetric",
         distill_weight=1.0,
         unmasked_ratio=0.2,
     )
@@ -217,7 +218,12 @@ PRESETS = (
         has_detail_branch=False,
     ),
     _variant("full", "all components"),
-    _variant("exact", "half of the views of exemplars exact", exact_view_ratio=0.5),
+    _variant(
+        "exact",
+        "half of the views of exemplars exact",
+        exact_view_ratio=0.5,
+        presentation="symmetric",
+    ),
     _masked(0.60, _row(77.50, 67.37, 5)),
     _masked(0.90, _row(77.12, 67.02, 5)),
     # "equivalent in storage size" can be read in two ways: as many bytes, or as many images.

@@ -40,7 +40,7 @@ def mini(dataset: str, printed: str) -> tuple[Column, ...]:
 def mini_bimae(printed: str = "cifar100-10") -> tuple[Column, ...]:
     """For Bilateral MAE: as published, and with nothing that gives old images away.
 
-    Published, exemplars are blurred or never cropped while new images are sharp and cropped, and a
+    Published, exemplars are blurred or cropped otherwise than new images, which are sharp, and a
     network learns that difference in place of the classes; see docs/methods/bimae.md.
     """
     return (

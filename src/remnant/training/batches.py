@@ -43,7 +43,7 @@ class Rows:
     ids: Tensor
     is_replay: Tensor
     is_known: Tensor | None
-    is_fixed: Tensor | None = None  # bool [n]: whole, but not to be cropped
+    is_fixed: Tensor | None = None  # bool [n]: whole, but cropped like parts
     twins: Tensor | None = None  # uint8 [n, H, W, C]: images shown beside these
 
     def pin(self) -> Rows:

@@ -57,13 +57,14 @@ def train_views(
     """Normalised random views of a batch, and which of their patches are known.
 
     The border of a crop is black (0 before normalising), as in the usual CIFAR pipeline. An image
-    known only in part is flipped, pixels and patch grid together, but not cropped: a crop would
-    tear its patches. Nor does RandAugment touch it, for the same reason.
+    known only in part is flipped, pixels and patch grid together, and cropped at the borders of
+    its patches alone: any other crop would tear them. Nor does RandAugment touch it, for the same
+    reason. Where patches are larger than the padding, it keeps its frame.
 
     Args:
         images: uint8 [B, H, W, C].
         is_known: bool [B, GH, GW], or None when all patches are known.
-        is_fixed: bool [B], images that are neither cropped nor varied although they are whole.
+        is_fixed: bool [B], whole images that are treated like those known in part.
         draws: Uniform in [0, 1), [B, num_draws]: row offset, column offset, flip, RandAugment.
 
     Returns:
@@ -79,6 +80,11 @@ def train_views(
     is_flipped = (draws[:, 2] < 0.5) & (config.train != "crop")  # digits have no mirror images
     if is_fixed is not None:
         offsets = torch.where(is_fixed[:, None], padding, offsets)
+    if is_known is not None and is_fixed is not None:
+        sides = torch.tensor([planes.shape[2], planes.shape[3]]) // torch.tensor(is_known.shape[1:])
+        moves = _whole_moves(draws[:, :2], padding // sides.to(draws.device), is_fixed)
+        offsets += moves * sides.to(draws.device)
+        is_known = roll_known(is_known, moves)
     if is_known is not None:
         is_known = torch.where(is_flipped[:, None, None], is_known.flip(2), is_known)
     planes = _crop_and_flip(planes, offsets, is_flipped, padding)
@@ -91,6 +97,26 @@ def _is_fixed(is_known: Tensor | None, is_fixed: Tensor | None) -> Tensor | None
         return is_fixed
     is_partial = ~is_known.flatten(1).all(dim=1)
     return is_partial if is_fixed is None else is_partial | is_fixed
+
+
+def _whole_moves(draws: Tensor, reach: Tensor, is_moved: Tensor) -> Tensor:
+    """By how many patches an image moves down and right, at most `reach` [2]: int64 [B, 2]."""
+    moves = (draws * (2 * reach + 1)).long() - reach
+    return torch.where(is_moved[:, None], moves, 0)
+
+
+def roll_known(is_known: Tensor, moves: Tensor) -> Tensor:
+    """The grid [B, GH, GW] moved along with its image, and round its edges.
+
+    For every known patch that leaves the image, one of the border that comes in at the other side
+    counts as known: black, as that of any crop. If the known patches were a random choice of all,
+    they still are, so that borders are seen as often as behind a random mask of a cropped image.
+    """
+    height, width = is_known.shape[1:]
+    rows = (torch.arange(height, device=moves.device) + moves[:, :1]) % height  # [B, GH]
+    columns = (torch.arange(width, device=moves.device) + moves[:, 1:]) % width  # [B, GW]
+    places = rows[:, :, None] * width + columns[:, None, :]
+    return is_known.flatten(1).gather(1, places.flatten(1)).view_as(is_known)
 
 
 def _vary(
