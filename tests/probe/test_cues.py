@@ -14,6 +14,7 @@ from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
 from remnant.probe import CueTable, LookResult, probe_run
 from remnant.probe.finished_run import open_run
+from remnant.probe.score_bias import ScoreBias
 from remnant.runs.experiment import run
 from remnant.runs.run_folder import read_predictions, read_result
 from tests.support.command_line import Command
@@ -107,7 +108,7 @@ def result(name: str, lean: float, error: float = 1.0) -> LookResult:
 
 
 def table_of(*looks: LookResult) -> CueTable:
-    return CueTable("run", 100, 100, ["cat"], list(looks), {})
+    return CueTable("run", 100, 100, ["cat"], list(looks), {}, ScoreBias(0.0, 35.0, None))
 
 
 def test_the_reading_names_the_strongest_cue_first() -> None:
@@ -152,3 +153,5 @@ def test_the_command_prints_a_table_and_a_sentence(coding: Path, command: Comman
     assert "Not measured: masked, since the memory keeps whole images." in answer.out
     printed = json.loads(command("probe", str(coding), "--json").out)
     assert printed["reading"] in answer.out.replace("\n", " ")
+    assert printed["bias"]["reading"] in answer.out.replace("\n", " ")
+    assert printed["bias"]["accuracy"] >= printed["looks"][0]["accuracy"]

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from remnant.errors import InputError
-from remnant.images import ImageSet
-from remnant.probe.finished_run import open_run
+from remnant.images import ImageSet, Task
+from remnant.probe.finished_run import FinishedRun, open_run
 from remnant.probe.looks import looks_of
+from remnant.probe.score_bias import ScoreBias, score_bias
 
 _MIN_LEAN = 5.0  # points; less is not worth a warning
 _MIN_ERRORS = 3.0  # standard errors; less may be chance
@@ -48,6 +49,7 @@ class CueTable:
     newest_classes: list[str]
     looks: list[LookResult]
     left_out: dict[str, str]  # look -> why
+    bias: ScoreBias
 
     @property
     def reading(self) -> str:
@@ -69,7 +71,8 @@ class CueTable:
 
     def to_json(self) -> dict[str, Any]:
         looks = [asdict(one) | {"is_cue": one.is_cue} for one in self.looks]
-        return asdict(self) | {"looks": looks, "reading": self.reading}
+        bias = asdict(self.bias) | {"reading": self.bias.reading(self.looks[0].accuracy)}
+        return asdict(self) | {"looks": looks, "bias": bias, "reading": self.reading}
 
 
 def probe_run(folder: Path, *, max_images: int = 2000, data_root: Path | None = None) -> CueTable:
@@ -102,7 +105,19 @@ def probe_run(folder: Path, *, max_images: int = 2000, data_root: Path | None = 
         plain = results[0] if results else None
         lean = {} if plain is None else _lean(shares, plain, len(old), len(new))
         results.append(LookResult(look.name, look.about, **shares, **lean))
-    return CueTable(str(folder), len(old), len(new), list(last.class_names), results, left_out)
+    bias = _bias(run, last, (old, new))
+    names = list(last.class_names)
+    return CueTable(str(folder), len(old), len(new), names, results, left_out, bias)
+
+
+def _bias(run: FinishedRun, last: Task, tests: tuple[ImageSet, ...]) -> ScoreBias:
+    memory, num_images = run.method.memory, None
+    if memory is not None:
+        learned = torch.bincount(last.train.labels, minlength=last.num_seen_classes).tolist()
+        num_images = memory.counts[: last.num_old_classes] + learned[last.num_old_classes :]
+    scores = torch.cat([run.reader.apply(run.method.predict, images) for images in tests])
+    labels = torch.cat([images.labels for images in tests])
+    return score_bias(scores, labels, last.num_old_classes, num_images)
 
 
 def _some(tests: ImageSet, is_chosen: Tensor, most: int) -> ImageSet:

@@ -31,6 +31,7 @@ def cue_lines(probed: dict[str, Any]) -> Iterator[RenderableType]:
     )
     for name, reason in sorted(probed["left_out"].items()):
         yield Text(f"Not measured: {name}, since {reason}.")
+    yield Text(probed["bias"]["reading"])
     yield Text(probed["reading"], style="bold")
 
 
