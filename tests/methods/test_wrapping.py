@@ -31,7 +31,7 @@ def test_schedule_and_backbone_of_the_base_are_those_of_the_wrapper() -> None:
     base = shorter.base_config()
     assert (base.first.epochs, base.later) == (9, None)
     assert base.model_dump()["backbone"]["name"] == "resnet8"
-    assert set(config.model_dump()["base"]) == {"name", "label_smoothing"}
+    assert set(config.model_dump()["base"]) == {"name", "label_smoothing", "logit_adjustment"}
     assert parse(**config.model_dump(mode="json")) == config
 
 

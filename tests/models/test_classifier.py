@@ -5,7 +5,12 @@ import math
 import pytest
 import torch
 
-from remnant.models.classifier import LinearClassifier, adjust_biases, align_new_rows
+from remnant.models.classifier import (
+    LinearClassifier,
+    adjust_biases,
+    align_new_rows,
+    restore_biases,
+)
 from tests.support.worlds import seeded
 
 
@@ -108,6 +113,7 @@ def test_alignment_leaves_old_rows_and_the_directions_of_new_ones(num_old_classe
 
 def test_adjusted_scores_are_those_of_balanced_classes() -> None:
     classifier = LinearClassifier(2)
+    classifier.make_adjustable()
     classifier.grow(3)
     features, counts = torch.randn(4, 2, generator=seeded(0)), torch.tensor([10, 400, 40])
     natural = classifier(features).detach().softmax(dim=1)
@@ -120,6 +126,7 @@ def test_adjusted_scores_are_those_of_balanced_classes() -> None:
 
 def test_a_class_without_images_is_adjusted_like_the_one_with_fewest() -> None:
     classifier = LinearClassifier(2)
+    classifier.make_adjustable()
     classifier.grow(3)
     assert classifier.bias is not None
     before = classifier.bias.detach().clone()
@@ -127,3 +134,17 @@ def test_a_class_without_images_is_adjusted_like_the_one_with_fewest() -> None:
     moved = (classifier.bias - before).tolist()
     assert moved[0] == pytest.approx(moved[1])
     assert moved[1] - moved[2] == pytest.approx(math.log(10), abs=1e-5)
+
+
+def test_growing_and_cutting_keep_what_was_taken_from_each_class() -> None:
+    classifier = LinearClassifier(2)
+    classifier.make_adjustable()
+    classifier.grow(3)
+    assert classifier.bias is not None
+    before = classifier.bias.detach().clone()
+    adjust_biases(classifier, torch.tensor([4, 40, 400]), 1.0)
+    classifier.cut(1)
+    classifier.grow(1)
+    restore_biases(classifier)
+    assert torch.allclose(classifier.bias[:2], before[[0, 2]])
+    assert torch.equal(torch.as_tensor(classifier.adjustment), torch.zeros(3))

@@ -33,7 +33,7 @@ from remnant.methods.bimae_config import (
     check_options,
 )
 from remnant.methods.coded_twins import coded_twins
-from remnant.methods.logit_adjustment import adjust_scores
+from remnant.methods.logit_adjustment import LogitAdjustment
 from remnant.methods.redrawing import complete_set, draw_pictures, redrawing_terms
 from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.methods.weight_average import WeightAverage
@@ -58,6 +58,8 @@ class BiMAE(Method[BiMAEConfig]):
         self.network = build_network(config, context.image_shape)
         check_options(config, self.network.num_patches)
         check_memory(config, context.memory)
+        classifier = self.network.classifier
+        self._adjustment = LogitAdjustment(classifier, config.logit_adjustment, config)
         self._grid = (height // config.network.patch_size, width // config.network.patch_size)
         self.teacher: Frozen[MaskedNetwork] | None = None
         self.average: WeightAverage | None = None  # while a phase lasts
@@ -67,6 +69,7 @@ class BiMAE(Method[BiMAEConfig]):
     # -------------------------------------------------------------------------------- the six verbs
 
     def begin_task(self, task: Task, reader: Reader) -> None:
+        self._adjustment.undo()
         # By the network of the task before.
         self.completed = self.complete_memory(reader)
         self.twins = self._present(task.train, reader)
@@ -109,7 +112,7 @@ class BiMAE(Method[BiMAEConfig]):
             # Whole: cropped as the new images are.
             ratio = self.config.twin_ratio
             yield replace(tune, partial_view_ratio=0.0, twins=self.twins, twin_ratio=ratio)
-        adjust_scores(self.network.classifier, task, self.completed, self.config.logit_adjustment)
+        self._adjustment.apply(task, self.completed)
 
     def loss(self, batch: Batch) -> Terms:
         """[bimae] E8, and the terms beyond it."""

@@ -1,7 +1,4 @@
-"""The settings of Bilateral MAE, and which of them go together.
-
-[la] Menon et al., ICLR 2021.
-"""
+"""The settings of Bilateral MAE, and which of them go together."""
 
 from __future__ import annotations
 
@@ -82,7 +79,8 @@ class BiMAEConfig(MethodConfig):
     distill_weight: float = Field(default=0.0, ge=0)
     distill_temperature: float = Field(default=2.0, gt=0)
     average_decay: float = Field(default=0.0, ge=0, lt=1)  # of the mean weights; 0: none are kept
-    logit_adjustment: float = Field(default=0.0, ge=0)  # [la] tau, after each later task
+    # Times the log of a class's number of images, taken from its scores after each later task.
+    logit_adjustment: float = Field(default=0.0, ge=0)
     align_weights: bool = False  # new rows of the classifier as long as old ones, as in `wa`
     balanced_tuning: Schedule | None = None  # of the classifier alone, after each later task
     refresh_every_epochs: int | None = Field(default=None, ge=1)  # completions by the current net

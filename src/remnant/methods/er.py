@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
-from remnant.methods.logit_adjustment import adjust_scores
+from remnant.methods.logit_adjustment import LogitAdjustment
 from remnant.phases import Batch, Phase, Reader, Terms
 
 
@@ -23,7 +23,8 @@ class ERConfig(MethodConfig):
     name: Literal["er"] = "er"
     backbone: BackboneConfig = BackboneConfig()
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    logit_adjustment: float = Field(default=0.0, ge=0)  # [la] tau, after each later task
+    # Times the log of a class's number of images, taken from its scores after each later task.
+    logit_adjustment: float = Field(default=0.0, ge=0)
 
 
 class ER(Method[ERConfig]):
@@ -35,11 +36,16 @@ class ER(Method[ERConfig]):
     def __init__(self, config: ERConfig, context: MethodContext) -> None:
         super().__init__(config, context)
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
+        self._adjustment = LogitAdjustment(self.classifier, config.logit_adjustment, config)
+
+    def begin_task(self, task: Task, reader: Reader) -> None:
+        self._adjustment.undo()
+        super().begin_task(task, reader)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         replay = self.replay()
         yield self.phase("train", task.train, self.config.schedule(task), replay=replay)
-        adjust_scores(self.classifier, task, replay, self.config.logit_adjustment)
+        self._adjustment.apply(task, replay)
 
     def loss(self, batch: Batch) -> Terms:
         scores = batch.corrected(self.predict(batch.views))

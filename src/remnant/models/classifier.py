@@ -22,12 +22,21 @@ class LinearClassifier(nn.Module):
     """One row of weights per class; starts with none."""
 
     bias: nn.Parameter | None
+    adjustment: Tensor | None
 
     def __init__(self, width: int, bias: bool = True) -> None:
         super().__init__()
         self.width = width
         self.weight = nn.Parameter(torch.empty(0, width))  # [K, D]
         self.bias = nn.Parameter(torch.empty(0)) if bias else None  # [K]
+        # [K]: what `adjust_biases` has taken from the biases; None: they cannot be adjusted.
+        self.register_buffer("adjustment", None)
+
+    def make_adjustable(self) -> None:
+        """Before the first class comes: let `adjust_biases` change the biases."""
+        assert self.bias is not None, "there are no biases to adjust"
+        assert self.num_classes == 0, "a classifier of classes keeps its form"
+        self.adjustment = torch.empty(0)
 
     @property
     def num_classes(self) -> int:
@@ -51,6 +60,8 @@ class LinearClassifier(nn.Module):
         if self.bias is not None:
             entries = torch.empty(num_new_classes).uniform_(-bound, bound, generator=generator)
             self.bias = _append(self.bias, entries)
+        if self.adjustment is not None:
+            self.adjustment = append_rows(self.adjustment, torch.zeros(num_new_classes))
 
     def cut(self, label: int) -> None:
         """Remove the row of one class; those behind it move up, bit for bit."""
@@ -58,6 +69,8 @@ class LinearClassifier(nn.Module):
         self.weight = _keep(self.weight, is_kept)
         if self.bias is not None:
             self.bias = _keep(self.bias, is_kept)
+        if self.adjustment is not None:
+            self.adjustment = self.adjustment[is_kept]
 
 
 def _append(old: nn.Parameter, new: Tensor) -> nn.Parameter:
@@ -90,9 +103,26 @@ def align_new_rows(classifier: LinearClassifier, num_old_classes: int) -> None:
 def adjust_biases(classifier: LinearClassifier, counts: Tensor, weight: float) -> None:
     """Take `weight` times the log of each class's number of images [K] from its scores [la].
 
-    A class without images is treated as the one that has fewest. The mean over classes stays.
+    What an earlier call took is given back first. A class without images is treated as the one that
+    has fewest. The mean bias stays.
     """
-    assert classifier.bias is not None, "only a classifier with biases can be adjusted"
-    counts = counts.to(classifier.bias)
+    restore_biases(classifier)
+    bias, taken = _adjustable(classifier)
+    counts = counts.to(bias)
     prior = counts.clamp(min=counts[counts > 0].min()).log()
-    classifier.bias -= weight * (prior - prior.mean())
+    taken += weight * (prior - prior.mean())
+    bias -= taken
+
+
+@torch.no_grad()
+def restore_biases(classifier: LinearClassifier) -> None:
+    """Give back what `adjust_biases` took: biases are as training left them, but for rounding."""
+    bias, taken = _adjustable(classifier)
+    bias += taken
+    taken.zero_()
+
+
+def _adjustable(classifier: LinearClassifier) -> tuple[nn.Parameter, Tensor]:
+    assert classifier.bias is not None, "only a classifier with biases can be adjusted"
+    assert classifier.adjustment is not None, "a classifier must be made adjustable first"
+    return classifier.bias, classifier.adjustment
