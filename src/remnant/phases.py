@@ -159,7 +159,7 @@ class Phase:
     partial_view_ratio: float = 1.0
     # Presentation symmetry: as often as exemplars are shown in part, new images too are cropped by
     # whole patches, since any other crop would tear those of an exemplar.
-    fixes_new: bool = False
+    aligns_new: bool = False
     # What the memory would give back for each image of `data` (coded, completed): shown in place of
     # the images wherever exemplars are shown whole. None: the images themselves.
     twins: ImageSet | None = None

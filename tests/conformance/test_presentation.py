@@ -39,6 +39,13 @@ ALIKE = {
         "bimae", CODED_PATCHES, **SYMMETRIC, exact_view_ratio=0.0
     ),
     "dytox, by stored patches": lambda: trial("dytox", **SYMMETRIC, masked_input="tokens"),
+    # With a border as wide as a patch, they are cropped by whole patches.
+    "bimae, cropped by patches": lambda: replace(
+        trial("bimae", **SYMMETRIC, exact_view_ratio=0.5), padding=4
+    ),
+    "dytox, cropped by patches": lambda: replace(
+        trial("dytox", **SYMMETRIC, masked_input="tokens"), padding=4
+    ),
     "dytox, in the mean colour": lambda: trial("dytox", **SYMMETRIC, masked_input="mean"),
     "dytox, whole images": lambda: trial("dytox", WEBP, **SYMMETRIC, masked_input="mean"),
 }

@@ -260,6 +260,8 @@ def test_small_images_are_stored_as_coarsely_as_the_budget_of_a_class_asks_for(
     budget: str, quality: int
 ) -> None:
     assert chosen(budget=budget).memory.codec == TransformConfig(quality=quality)
+    by_option = chosen(options={"memory.budget": budget}).memory
+    assert (by_option.budget, by_option.codec) == (budget, TransformConfig(quality=quality))
 
 
 def test_a_budget_for_all_classes_leaves_the_quality_as_it_is() -> None:

@@ -212,7 +212,7 @@ def test_what_was_chosen_and_why_is_told(capsys: pytest.CaptureFixture[str]) -> 
     assert "images of 64 px are photographs" in told
 
 
-def test_the_encoder_is_fixed_by_the_first_update() -> None:
+def test_the_encoder_is_aligned_by_the_first_update() -> None:
     learner = taught([A])
     learner.set_params(encoder="none", method=None)
     with pytest.raises(InputError, match="was fixed by the first update"):

@@ -101,7 +101,7 @@ def test_a_total_too_small_for_the_last_task_is_refused_in_the_plan() -> None:
         plan_memory(MemoryConfig(budget="9images"), CIFAR, [5, 10])
 
 
-def test_the_ledger_separates_what_is_counted_from_what_is_fixed() -> None:
+def test_the_ledger_separates_what_is_counted_from_what_is_aligned() -> None:
     memory = Memory(MemoryConfig(codec=PatchesConfig()), CIFAR, seed=0)
     memory.add_class(0, "apple", map(Candidate, some_images(10, CIFAR)))
     ledger = memory.ledger()

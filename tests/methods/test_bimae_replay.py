@@ -317,7 +317,7 @@ def test_new_images_are_completed_and_left_uncropped_as_exemplars_are() -> None:
     task = make_task(1)
     method.begin_task(task, trainer.reader)
     phase = next(method.phases(task, trainer.reader))
-    assert phase.fixes_new
+    assert phase.aligns_new
     assert phase.twins is not None
     assert method.memory is not None
     stored = method.memory.present(pixels_of(task.train).numpy().astype("uint8"))
@@ -334,4 +334,4 @@ def test_as_published_new_images_are_shown_as_they_are() -> None:
     method = after_first_task(trainer)
     method.begin_task(make_task(1), trainer.reader)
     phase = next(method.phases(make_task(1), trainer.reader))
-    assert (phase.fixes_new, phase.twins) == (False, None)
+    assert (phase.aligns_new, phase.twins) == (False, None)

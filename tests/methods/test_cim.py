@@ -14,6 +14,7 @@ from remnant.errors import InputError
 from remnant.memory import herding
 from remnant.methods import kept_bytes
 from remnant.methods.activation_maps import activation_maps, blur
+from remnant.methods.cim import CIMConfig
 from remnant.recipes import load_recipe
 from remnant.runs.experiment import validate_run
 from tests.support.small_bimae import make_batch, make_task, make_trainer
@@ -159,7 +160,14 @@ def test_twins_are_new_images_as_they_would_be_stored() -> None:
             assert np.array_equal(shown, method.memory.codec.decode(exemplar)[0])
 
 
-@pytest.mark.parametrize("base", ["er", "icarl", "bic"])
+BASES = ["er", "icarl", "bic"]  # beside the default, wa
+
+
+def test_every_base_is_tried() -> None:
+    assert {*BASES, "wa"} == {*CIMConfig.bases}
+
+
+@pytest.mark.parametrize("base", BASES)
 def test_it_goes_around_other_methods(base: str) -> None:
     method = in_second_task(make_trainer(), "cim", **BOXED, base=base)
     assert method.base.config.name == base

@@ -26,7 +26,6 @@ def trained(trial: Trial, weight: float) -> Method[Any]:
     return replace(trial, config=trial.config.model_copy(update=update)).whole.method
 
 
-@pytest.mark.numeric
 @pytest.mark.parametrize("name", ["er", "bimae, full views"])
 def test_after_the_second_task_scores_lose_the_log_of_the_images_of_their_class(name: str) -> None:
     trial = replace((TRIALS | VARIANTS)[name](), memory=MemoryConfig(budget="3images/class"))

@@ -81,6 +81,14 @@ def test_the_lowest_quality_of_about_the_same_volume_is_chosen(
     assert choose(ratios, 0.5) == expected
 
 
+def test_a_huge_ratio_is_told_as_a_number_and_not_chosen() -> None:
+    method = make_residual("mrdc", **JPEG, qualities=(20, 80))
+    method.curve[:] = torch.tensor([[9.0, 90.0, 1000.0, 0.0], [5.0, 300.0, -40.0, -40.1]])
+    (decision,) = method.decisions()
+    assert decision["value"] == 80
+    assert all(math.isfinite(row["ratio"]) for row in decision["curve"])
+
+
 def test_the_curve_is_that_of_every_quality_tried_by_hand() -> None:
     """Each class and quality: encode all, count, herd what fits, compare with the originals."""
     trainer, task = make_trainer(), make_task(0)

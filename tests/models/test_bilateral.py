@@ -314,7 +314,7 @@ def test_equal_generators_give_equal_networks() -> None:
     assert 0.005 < float(states[0]["encoder.class_token"].std()) < 0.05
 
 
-def test_the_position_code_is_fixed_and_not_part_of_the_saved_state() -> None:
+def test_the_position_code_is_aligned_and_not_part_of_the_saved_state() -> None:
     network = small_network()
     assert set(network.state_dict()) == {name for name, _ in network.named_parameters()}
 

@@ -180,7 +180,7 @@ TRIALS: dict[str, Callable[[], Trial]] = {
         adaptation=schedule(3, **QUICK_SGD),
     ),
     "mnemonics": lambda: _trial(
-        "mnemonics", backbone=SIGNED, pixels=schedule(2, name="adam", lr=0.02), inner_images=5
+        "mnemonics", backbone=SIGNED, pixels=schedule(3, name="adam", lr=0.02), inner_images=5
     ),
     "mrdc": lambda: _trial(
         "mrdc", JPEG, backbone=SIGNED, first=schedule(9, **SGD), base={"name": "ucir"} | TUNED

@@ -225,7 +225,7 @@ def test_border_pixels_do_not_tell_new_from_old(train: Train) -> None:
         partial_view_ratio=0.5,
         num_epochs=20,
         batch_size=20,
-        fixes_new=True,
+        aligns_new=True,
     )
     new, old = (float(found.mean()) for found in seen_by_origin(feeder, is_black_at_the_border))
     assert new == pytest.approx(old, abs=0.08)
@@ -237,7 +237,7 @@ def test_where_new_images_are_shown_whole_they_come_from_their_twins() -> None:
         ArrayImages(torch.zeros(40, 8, 8, 3, dtype=torch.uint8)), data.labels, data.ids
     )
     feeder = make_feeder(
-        data, replay, "none", partial_view_ratio=0.5, num_epochs=4, fixes_new=True, twins=black
+        data, replay, "none", partial_view_ratio=0.5, num_epochs=4, aligns_new=True, twins=black
     )
     new, old = seen_by_origin(feeder, lambda batch: batch.views.flatten(1).amax(dim=1))
     share = float((new < -1.9).double().mean())  # of new images that are shown as their twins
@@ -272,7 +272,7 @@ def test_pairs_are_an_image_and_its_twin_under_the_same_crop_and_flip() -> None:
 
 def test_uncropped_new_images_stay_whole() -> None:
     data, replay = make_set(2, 20, size=8), half_known(make_set(2, 20, size=8, first_id=50))
-    feeder = make_feeder(data, replay, partial_view_ratio=0.5, fixes_new=True)
+    feeder = make_feeder(data, replay, partial_view_ratio=0.5, aligns_new=True)
     new, old = seen_by_origin(feeder, num_known)
     assert set(new.tolist()) == {16}
     assert set(old.tolist()) == {8, 16}

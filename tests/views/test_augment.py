@@ -134,20 +134,18 @@ def test_patches_larger_than_the_padding_keep_their_frame() -> None:
 
 
 def test_borders_are_seen_as_often_behind_stored_patches_as_behind_a_random_mask() -> None:
-    """By all draws of a grid of three by three patches, three of which are known."""
-    choices = torch.tensor(
-        [[n in chosen for n in range(9)] for chosen in combinations(range(9), 3)]
-    )
-    grids = choices.view(-1, 3, 3)
-    moves = torch.tensor(list(product((-1, 0, 1), repeat=2)))
-    for move in moves:
-        border = torch.ones(1, 3, 3, dtype=torch.bool)
-        inside = [slice(max(0, -int(n)), 3 - max(0, int(n))) for n in move]
-        border[0, inside[0], inside[1]] = False
-        stored = augment.roll_known(grids, move.expand(len(grids), 2)) & border
-        masked = grids & border
-        one, other = (x.flatten(1).sum(dim=1).bincount(minlength=4) for x in (stored, masked))
-        assert torch.equal(one, other)
+    """By all choices of three of nine patches, in all moves."""
+    choices = [[cell in chosen for cell in range(9)] for chosen in combinations(range(9), 3)]
+    grids = torch.tensor(choices).view(-1, 3, 3)
+    images = torch.full((len(grids), 12, 12, 3), 99, dtype=torch.uint8)
+    for down, right in product((0.1, 0.5, 0.9), repeat=2):
+        draws = torch.tensor([[down, right, NO_FLIP]]).expand(len(grids), 3)
+        result, known = augmented(images, draws, AugmentConfig(padding=4), grids)
+        assert known is not None
+        is_border = result[:, ::4, ::4, 0] == 0
+        exact, masked = ((is_border & cells).flatten(1).sum(dim=1) for cells in (known, grids))
+        assert torch.equal(exact.bincount(minlength=4), masked.bincount(minlength=4))
+        assert torch.equal(known.flatten(1).sum(dim=1), torch.full((len(grids),), 3))
 
 
 def test_whole_images_beside_partly_known_ones_are_cropped_as_usual() -> None:

@@ -86,14 +86,16 @@ def _smallest_codec(budget: str, image_size: int) -> dict[str, Any] | str:
 def _options_as_parameters(
     parameters: LearnerParameters,
 ) -> tuple[LearnerParameters, dict[str, Any]]:
-    """Parameters with the codec and the width that options set, and the options that are left.
+    """Parameters with codec, width and budget as options set them, and the options that are left.
 
-    Other choices depend on these two.
+    Other choices depend on these three.
     """
     options, found = _options(parameters, of_training=False), {}
     for name, key in (("codec", "memory.codec"), ("width", "method.network.width")):
         if getattr(parameters, name) is None and key in options:
             found[name] = options.pop(key)
+    if "memory.budget" in options:
+        found["budget"] = options.pop("memory.budget")
     return LearnerParameters.parse(parameters.model_dump() | found), options
 
 

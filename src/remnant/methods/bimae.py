@@ -308,7 +308,7 @@ class BiMAE(Method[BiMAEConfig]):
             whole,
             players=players,
             partial_view_ratio=ratio,
-            fixes_new=self.config.presentation == "symmetric",
+            aligns_new=self.config.presentation == "symmetric",
             twins=self.twins,
             twin_ratio=self.config.twin_ratio,
             is_whole_step=self._is_unmasked,

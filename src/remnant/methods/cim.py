@@ -21,6 +21,8 @@ Departs from [cim]: gradients of the mask generator are clipped to length 1 in a
 to the root of 2 after the first, when there are two extractors.
 Departs from [cim]: momentum starts again where boxes are found anew.
 Departs from [cim]: outside the box a square is its mean; published, one of its pixels.
+Chosen: the mask generator always learns from a softmax over the base's linear classifier, also
+where the base predicts otherwise (means of `icarl`, corrected scores of `bic`).
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class DyTox(Method[DyToxConfig]):
         yield replace(
             train,
             partial_view_ratio=self._partial_view_ratio,
-            fixes_new=self._is_symmetric,
+            aligns_new=self._is_symmetric,
             twins=self.twins,
         )
         self.remember(task, reader)  # already: tuning is on the memory, new classes included

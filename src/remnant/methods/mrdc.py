@@ -39,6 +39,7 @@ from remnant.methods.ucir import UCIRConfig
 from remnant.methods.wrapping import UNUSED, Wrapper, WrapperConfig
 from remnant.phases import Phase, Reader
 
+_MAX_LOG_RATIO = 300.0  # results are written as JSON, which has no infinity
 Quality = Annotated[int, Field(ge=MIN_QUALITY, le=MAX_QUALITY)]
 
 
@@ -107,8 +108,9 @@ class MRDC(Wrapper[MRDCConfig]):
         return float(len(ranks)), num_bytes, *volumes
 
     def ratios(self) -> list[float]:
-        """R_q of each quality, the geometric mean over the classes."""
-        return (self.curve[:, 2] - self.curve[:, 3]).exp().tolist()
+        """R_q of each quality, the geometric mean over the classes; always finite."""
+        logs = self.curve[:, 2].double() - self.curve[:, 3].double()
+        return logs.clamp(max=_MAX_LOG_RATIO).exp().tolist()
 
     def decisions(self) -> list[dict[str, Any]]:
         """See `Decides`."""

@@ -71,7 +71,7 @@ class CueTable:
 
     def to_json(self) -> dict[str, Any]:
         looks = [asdict(one) | {"is_cue": one.is_cue} for one in self.looks]
-        bias = asdict(self.bias) | {"reading": self.bias.reading(self.looks[0].accuracy)}
+        bias = asdict(self.bias) | {"reading": self.bias.reading}
         return asdict(self) | {"looks": looks, "bias": bias, "reading": self.reading}
 
 
@@ -112,7 +112,8 @@ def probe_run(folder: Path, *, max_images: int = 2000, data_root: Path | None = 
 
 def _bias(run: FinishedRun, last: Task, tests: tuple[ImageSet, ...]) -> ScoreBias:
     memory, num_images = run.method.memory, None
-    if memory is not None:
+    # Of a total budget, old classes had more before the newest ones took their share.
+    if memory is not None and memory.budget.per_class:
         learned = torch.bincount(last.train.labels, minlength=last.num_seen_classes).tolist()
         num_images = memory.counts[: last.num_old_classes] + learned[last.num_old_classes :]
     scores = torch.cat([run.reader.apply(run.method.predict, images) for images in tests])

@@ -13,6 +13,8 @@ from math import log
 import torch
 from torch import Tensor
 
+_LEVEL = 1e-9  # percent; accuracies that are closer than that are equal
+
 
 @dataclass(frozen=True)
 class ScoreBias:
@@ -20,19 +22,22 @@ class ScoreBias:
 
     shift: float
     accuracy: float  # percent, with it; each class counted alike
-    # Of the images that a new class was learned from to those of an old one; None: no exemplars.
+    unshifted: float  # percent, without it
+    # Of the images per new class to the exemplars per old class; None: not known.
     log_ratio: float | None
 
-    def reading(self, accuracy: float) -> str:
-        """In one sentence, given the accuracy without the shift."""
+    @property
+    def reading(self) -> str:
+        """In one sentence."""
         told = (
             f"With {self.shift:.1f} taken from the scores of the newest classes, "
-            f"{self.accuracy:.1f} % would be right instead of {accuracy:.1f} %"
+            f"{self.accuracy:.1f} % would be right instead of {self.unshifted:.1f} %"
         )
         if self.log_ratio is None:
             return f"{told}."
         return (
-            f"{told}; the log of their images over those of an old class is {self.log_ratio:.1f}."
+            f"{told}; the log of the ratio of images per new class to exemplars per old class is "
+            f"{self.log_ratio:.1f}."
         )
 
 
@@ -41,8 +46,10 @@ def score_bias(
 ) -> ScoreBias:
     """The best constant for scores [N, K] of images with `labels` [N]; the first classes are old.
 
+    Of several equally good constants it is the one nearest to 0.
+
     Args:
-        num_images: That each class was learned from last; None: not known.
+        num_images: How many images each class was learned from in the last task; None: not known.
     """
     old, new = scores[:, :num_old].max(dim=1), scores[:, num_old:].max(dim=1)
     margins, order = (new.values - old.values).double().sort()
@@ -54,12 +61,20 @@ def score_bias(
     none = torch.zeros(1, dtype=torch.double)
     right = torch.cat([none, right_old.cumsum(0)])
     right += torch.cat([right_new.flip(0).cumsum(0).flip(0), none])
+    right[1:-1][margins.diff() == 0] = -1  # no constant parts equal margins
     edges = torch.cat([margins[:1] - 1, margins, margins[-1:] + 1])
-    shifts = (edges[1:] + edges[:-1]) / 2
-    best = int(right.argmax())
-    ratio = None
-    if num_images is not None:
-        counts = [log(max(1, count)) for count in num_images]
-        news = counts[num_old:]
-        ratio = sum(news) / len(news) - sum(counts[:num_old]) / num_old
-    return ScoreBias(float(shifts[best]), float(right[best]), ratio)
+    # Between two margins any constant will do; 0, if it lies there.
+    lows, highs = edges[:-1], edges[1:]
+    shifts = torch.where((lows < 0) & (highs > 0), 0.0, (lows + highs) / 2)
+    far = shifts.abs().where(right >= right.max() - _LEVEL, torch.inf)
+    best, plain = int(far.argmin()), int((margins <= 0).sum())
+    ratio = _log_ratio(num_images, num_old)
+    return ScoreBias(float(shifts[best]), float(right[best]), float(right[plain]), ratio)
+
+
+def _log_ratio(num_images: list[int] | None, num_old: int) -> float | None:
+    if num_images is None:
+        return None
+    logs = [log(max(1, count)) for count in num_images]
+    new, old = logs[num_old:], logs[:num_old]
+    return sum(new) / len(new) - sum(old) / len(old)

@@ -1,4 +1,7 @@
-"""Presets of gradient episodic memory. [pycil] Zhou et al., PyCIL, 2021."""
+"""Presets of gradient episodic memory. [pycil] Zhou et al., PyCIL, 2021.
+
+Departs from [pycil]: images are cropped and flipped; there, brightness varies too.
+"""
 
 from remnant.methods.gem import GEMConfig
 from remnant.recipes.presets import RESNET8, RESNET32, Preset, Published, Setup, sgd, with_replay

@@ -142,7 +142,10 @@ def pycil(
     later: tuple[float, ...],
     **options: Any,
 ) -> dict[Scale, Setup]:
-    """Full scale as in PyCIL: milestones of the first task, epochs and milestones of later ones."""
+    """Full scale as in PyCIL: milestones of the first task, epochs and milestones of later ones.
+
+    Departs from PyCIL: images are cropped and flipped; there, brightness varies too.
+    """
 
     def configure(backbone: BackboneConfig, size: int) -> MethodConfig:
         schedules = {

@@ -27,7 +27,8 @@ STUDY = Study(
     note=(
         "Latent replay keeps a generator in place of exemplars. The paper does not say on which "
         "methods it ran JPEG compression, CIM and the others; here each has the base of its own "
-        "release, or the nearest to it. Memory are exemplars with all that is "
-        "stored of them; beside it a method may carry a generator, a decoder, means of classes."
+        "release, or the nearest to it. Memory: exemplars with all that is stored of them. Beside: "
+        "what else is carried from task to task, such as a generator, a decoder or means of "
+        "classes. A teacher is not carried: it is copied from the network when a task begins."
     ),
 )

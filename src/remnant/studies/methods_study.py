@@ -48,6 +48,8 @@ STUDY = Study(
         "less and end no higher, see docs/methods/ewc.md. Joint training learns all classes at "
         "once. π is the mean cosine within a class over that between classes. Memory: exemplars "
         "with all that is stored of them. Beside: what else is carried from task to task, such as "
-        "a generator or means of classes."
+        "a generator or means of classes. A teacher is not carried: it is copied from the network "
+        "when a task begins. The exemplars of DyTox, masked, are filled with one colour, which "
+        "marks old classes; docs/methods/dytox.md has it without that."
     ),
 )

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from remnant.images import patches_to_pixels
-from remnant.testing.tiny_stream import MEAN, PADDING, STD, Reads, make_tasks
+from remnant.testing.tiny_stream import MEAN, STD, Reads, make_tasks
 from remnant.testing.trial import Shown, Trial
 from remnant.views.augment import test_views
 
@@ -112,11 +112,11 @@ def _real_views(trial: Trial) -> dict[int, Tensor]:
         for label in task.new_labels:
             images = task.train.of_class(label)
             pixels = images.images.read(torch.arange(len(images)))
-            padded = F.pad(pixels, (0, 0, *([PADDING] * 4)))  # black before normalising
+            padded = F.pad(pixels, (0, 0, *([trial.padding] * 4)))  # black before normalising
             height, width = pixels.shape[1:3]
             views = [
                 test_views(padded[:, down : down + height, right : right + width], MEAN, STD)
-                for down, right in product(range(2 * PADDING + 1), repeat=2)
+                for down, right in product(range(2 * trial.padding + 1), repeat=2)
             ]
             whole = torch.cat(views)
             found[label] = torch.cat([whole, whole.flip(3)])

@@ -72,6 +72,7 @@ class Trial:
     memory: MemoryConfig | None
     task_sizes: tuple[int, ...] = (2, 2)
     seed: int = 3
+    padding: int = PADDING  # pixels of the border of a crop
 
     @classmethod
     def of(
@@ -147,7 +148,7 @@ class TrialRun:
         self._sizes = trial.task_sizes
         self._tasks = make_tasks(trial.task_sizes, self.notes.reads)
         self._checkpoints = Checkpoints(folder)
-        self.trainer = _NotingTrainer(trial.seed, self.notes, saved_every)
+        self.trainer = _NotingTrainer(trial, self.notes, saved_every)
         self._loop = TaskLoop(self.method, self.trainer, self._checkpoints, trial.seed, self._save)
 
     def learn(self, *watchers: Watcher) -> None:
@@ -194,9 +195,9 @@ def _processes() -> Processes:
 class _NotingTrainer(Trainer):
     """Notes which parameters get a gradient."""
 
-    def __init__(self, seed: int, notes: Notes, saved_every: int) -> None:
-        look = Preprocessing(AugmentConfig(train="crop-flip", padding=PADDING), MEAN, STD)
-        super().__init__(_processes(), look, seed, checkpoint_every_steps=saved_every)
+    def __init__(self, trial: Trial, notes: Notes, saved_every: int) -> None:
+        look = Preprocessing(AugmentConfig(train="crop-flip", padding=trial.padding), MEAN, STD)
+        super().__init__(_processes(), look, trial.seed, checkpoint_every_steps=saved_every)
         self._notes = notes
 
     def fit(

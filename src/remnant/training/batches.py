@@ -43,7 +43,7 @@ class Rows:
     ids: Tensor
     is_replay: Tensor
     is_known: Tensor | None
-    is_fixed: Tensor | None = None  # bool [n]: whole, but cropped like parts
+    is_aligned: Tensor | None = None  # bool [n]: whole, but cropped like parts
     twins: Tensor | None = None  # uint8 [n, H, W, C]: images shown beside these
 
     def pin(self) -> Rows:
@@ -54,7 +54,7 @@ class Rows:
             self.ids,  # stay on the CPU
             self.is_replay.pin_memory(),
             None if self.is_known is None else self.is_known.pin_memory(),
-            None if self.is_fixed is None else self.is_fixed.pin_memory(),
+            None if self.is_aligned is None else self.is_aligned.pin_memory(),
             None if self.twins is None else self.twins.pin_memory(),
         )
 
@@ -79,7 +79,7 @@ class Feeder:
         self._num_new = len(phase.data)
         self._twins, self._twin_ratio = phase.twins, phase.twin_ratio
         self._shows_pairs = phase.shows_pairs
-        self._fixes_new = phase.fixes_new
+        self._aligns_new = phase.aligns_new
         labels = torch.cat([part.labels for part in self._sets])
         self.sampler = Sampler(
             labels, len(phase.data), phase.schedule, derive_seed(seed, "sampling")
@@ -136,16 +136,16 @@ class Feeder:
     def _read(self, step: int, rows: slice) -> Rows:
         """Some rows of a step's global batch: no process decodes what another one trains on."""
         positions = self.sampler.positions(step)[rows]
-        known, fixed = known_patches(self._sets, positions), None
+        known, aligned = known_patches(self._sets, positions), None
         if known is not None:
             is_new, is_whole = positions < self._num_new, self._is_shown_whole(step, rows)
-            if self._fixes_new:
-                fixed = is_new & ~is_whole
+            if self._aligns_new:
+                aligned = is_new & ~is_whole
             known |= is_whole[:, None, None]
         draws = None
         if self._look.augment.crops_on_read:
             draws = self._draw(step, rows, "crop", 4)
-        read = read_rows(self._sets, positions, known, draws, fixed)
+        read = read_rows(self._sets, positions, known, draws, aligned)
         if self._twins is None:
             return read
         is_twin = positions < self._num_new
@@ -159,8 +159,8 @@ class Feeder:
         """New images that are shown whole, as the memory would give them back."""
         if rows.is_known is not None:
             is_twin &= rows.is_known.flatten(1).all(dim=1)
-        if rows.is_fixed is not None:
-            is_twin &= ~rows.is_fixed
+        if rows.is_aligned is not None:
+            is_twin &= ~rows.is_aligned
         places = torch.nonzero(is_twin).flatten()
         twin_draws = None if draws is None else draws[places]
         images = rows.images.clone() if self._shows_pairs else rows.images
@@ -179,14 +179,14 @@ class Feeder:
         here = slice(rows.start - first, rows.stop - first)
         move = partial(torch.Tensor.to, device=self._device, non_blocking=True)
         known = None if read.is_known is None else move(read.is_known[here])
-        fixed = None if read.is_fixed is None else move(read.is_fixed[here])
+        aligned = None if read.is_aligned is None else move(read.is_aligned[here])
         draws = move(self._draw(step, rows, "augment", self._look.augment.num_draws))
         look = self._look
 
         def view(images: Tensor) -> tuple[Tensor, Tensor | None]:
             augment = look.augment
             return train_views(
-                move(images[here]), known, draws, augment, look.mean, look.std, fixed
+                move(images[here]), known, draws, augment, look.mean, look.std, aligned
             )
 
         views, shown = view(read.images)
@@ -232,7 +232,7 @@ def read_rows(
     positions: Tensor,
     known: Tensor | None,
     draws: Tensor | None,
-    fixed: Tensor | None = None,
+    aligned: Tensor | None = None,
 ) -> Rows:
     """Rows of several sets as if they stood one after the other.
 
@@ -244,8 +244,8 @@ def read_rows(
     ids = torch.empty(size, dtype=torch.int64)
     is_replay = torch.zeros(size, dtype=torch.bool)
     is_whole = torch.ones(size, dtype=torch.bool) if known is None else known.flatten(1).all(1)
-    if fixed is not None:
-        is_whole &= ~fixed
+    if aligned is not None:
+        is_whole &= ~aligned
     for part, rows, places in _split(sets, positions):
         labels[rows], ids[rows] = part.labels[places], part.ids[places]
         is_replay[rows] = part is not sets[0]
@@ -255,7 +255,7 @@ def read_rows(
         whole, torn = is_whole[rows], ~is_whole[rows]
         images[rows[whole]] = part.images.read(places[whole], draws[rows[whole]])
         images[rows[torn]] = part.images.read(places[torn])
-    return Rows(images, labels, ids, is_replay, known, fixed)
+    return Rows(images, labels, ids, is_replay, known, aligned)
 
 
 def _split(sets: list[ImageSet], positions: Tensor) -> Iterator[tuple[ImageSet, Tensor, Tensor]]:

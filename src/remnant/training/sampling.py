@@ -65,7 +65,7 @@ class Sampler:
     def class_shares(self, step: int, num_classes: int) -> Tensor:
         """Which part of the draws around `step` each class makes up: float [num_classes].
 
-        Or which part of the images, where these are what `corrects_prior` counts.
+        With `corrects_prior="images"`: which part of the images.
         """
         counts = torch.bincount(self._labels, minlength=num_classes).double()
         if self._schedule.sampling == "union" or self._schedule.corrects_prior == "images":

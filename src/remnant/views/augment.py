@@ -52,7 +52,7 @@ def train_views(
     config: AugmentConfig,
     mean: Sequence[float],
     std: Sequence[float],
-    is_fixed: Tensor | None = None,
+    is_aligned: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Normalised random views of a batch, and which of their patches are known.
 
@@ -64,7 +64,7 @@ def train_views(
     Args:
         images: uint8 [B, H, W, C].
         is_known: bool [B, GH, GW], or None when all patches are known.
-        is_fixed: bool [B], whole images that are treated like those known in part.
+        is_aligned: bool [B], whole images that are treated like those known in part.
         draws: Uniform in [0, 1), [B, num_draws]: row offset, column offset, flip, RandAugment.
 
     Returns:
@@ -72,35 +72,36 @@ def train_views(
     """
     planes = images.permute(0, 3, 1, 2)  # [B, C, H, W]
     draws = draws.to(images.device)
-    is_fixed = _is_fixed(is_known, is_fixed)
+    is_aligned = _is_aligned(is_known, is_aligned)
     if config.train == "none":
-        return _normalise(_vary(planes, is_fixed, draws, config, mean), mean, std), is_known
+        return _normalise(_vary(planes, is_aligned, draws, config, mean), mean, std), is_known
     padding = config.padding if config.train in ("crop", "crop-flip") else 0
     offsets = (draws[:, :2] * (2 * padding + 1)).long()  # [B, 2]
     is_flipped = (draws[:, 2] < 0.5) & (config.train != "crop")  # digits have no mirror images
-    if is_fixed is not None:
-        offsets = torch.where(is_fixed[:, None], padding, offsets)
-    if is_known is not None and is_fixed is not None:
-        sides = torch.tensor([planes.shape[2], planes.shape[3]]) // torch.tensor(is_known.shape[1:])
-        moves = _whole_moves(draws[:, :2], padding // sides.to(draws.device), is_fixed)
-        offsets += moves * sides.to(draws.device)
+    if is_aligned is not None:
+        offsets = torch.where(is_aligned[:, None], padding, offsets)
+    if is_known is not None and is_aligned is not None:
+        (height, width), (rows, columns) = planes.shape[2:], is_known.shape[1:]
+        sides = torch.tensor([height // rows, width // columns], device=draws.device)
+        moves = _whole_moves(draws[:, :2], padding // sides, is_aligned)
+        offsets += moves * sides
         is_known = roll_known(is_known, moves)
     if is_known is not None:
         is_known = torch.where(is_flipped[:, None, None], is_known.flip(2), is_known)
     planes = _crop_and_flip(planes, offsets, is_flipped, padding)
-    return _normalise(_vary(planes, is_fixed, draws, config, mean), mean, std), is_known
+    return _normalise(_vary(planes, is_aligned, draws, config, mean), mean, std), is_known
 
 
-def _is_fixed(is_known: Tensor | None, is_fixed: Tensor | None) -> Tensor | None:
-    """Which images keep their frame: those known in part, and others that must look like them."""
+def _is_aligned(is_known: Tensor | None, is_aligned: Tensor | None) -> Tensor | None:
+    """Which images keep their patches: those known in part, and others that must look like them."""
     if is_known is None:
-        return is_fixed
+        return is_aligned
     is_partial = ~is_known.flatten(1).all(dim=1)
-    return is_partial if is_fixed is None else is_partial | is_fixed
+    return is_partial if is_aligned is None else is_partial | is_aligned
 
 
 def _whole_moves(draws: Tensor, reach: Tensor, is_moved: Tensor) -> Tensor:
-    """By how many patches an image moves down and right, at most `reach` [2]: int64 [B, 2]."""
+    """By how many patches a crop moves down and right, at most `reach` [2]: int64 [B, 2]."""
     moves = (draws * (2 * reach + 1)).long() - reach
     return torch.where(is_moved[:, None], moves, 0)
 
@@ -121,7 +122,7 @@ def roll_known(is_known: Tensor, moves: Tensor) -> Tensor:
 
 def _vary(
     planes: Tensor,
-    is_fixed: Tensor | None,
+    is_aligned: Tensor | None,
     draws: Tensor,
     config: AugmentConfig,
     mean: Sequence[float],
@@ -130,9 +131,9 @@ def _vary(
     if not config.rand_augment:
         return planes
     varied = rand_augment(planes, draws[:, 3:], 255 * torch.tensor(mean))
-    if is_fixed is None:
+    if is_aligned is None:
         return varied
-    return torch.where(is_fixed[:, None, None, None], planes, varied)
+    return torch.where(is_aligned[:, None, None, None], planes, varied)
 
 
 def test_views(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
