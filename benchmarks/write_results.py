@@ -280,7 +280,7 @@ def _claims_table(names: list[str]) -> Table:
                 ", ".join(printed) or MISSING,
                 "; ".join(measured) or "not run",
             ])  # fmt: skip
-    return Table(["Claim", "By", "Printed", "Measured"], rows, first_number=4)
+    return Table(["Claim", "By", "Reported", "Measured"], rows, first_number=4)
 
 
 def _place(judgement: Judgement) -> str:

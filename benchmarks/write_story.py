@@ -106,7 +106,7 @@ def draw_bytes(axes: Axes) -> None:
 
 
 def draw_claims(axes: Axes) -> None:
-    """Printed and measured difference of every claim that was measured."""
+    """Reported and measured difference of every claim that was measured."""
     found = [one for one in judgements() if one[1].measured is not None][::-1]
     for height, (_, one) in enumerate(found):
         assert one.measured is not None
@@ -119,7 +119,7 @@ def draw_claims(axes: Axes) -> None:
     axes.set_yticks(range(len(found)), [f"{source}: {one.claim.text}" for source, one in found])
     axes.tick_params(axis="y", labelsize=7)
     axes.set_xlabel("points ahead")
-    axes.plot([], [], "D", color=INK, markerfacecolor="none", markersize=5, label="printed")
+    axes.plot([], [], "D", color=INK, markerfacecolor="none", markersize=5, label="reported")
     for verdict, colour in _COLOURS.items():
         axes.plot([], [], "o", color=colour, label=verdict)
     put_legend_above(axes, columns=4)

@@ -37,8 +37,8 @@ def test_a_system_is_one_line_whatever_its_runs_are_called(write_run: WriteRun) 
 def test_printed_end_points_are_hollow_marks(write_run: WriteRun) -> None:
     systems = groups({"Ours": [write_run("a")], "Replay": [write_run("b")]})
     plain, marked = curves_chart(systems), curves_chart(systems, {"Ours": 68.4})
-    assert "printed" not in plain
-    assert ">hollow: printed, after the last task<" in marked
+    assert "reported" not in plain
+    assert ">hollow: reported, after the last task<" in marked
 
 
 def test_density_has_a_row_and_a_number_for_each_system(write_run: WriteRun) -> None:

@@ -186,7 +186,7 @@ def test_all_that_a_method_carries_stands_beside_its_accuracy(tmp_path: Path) ->
     evidence = Evidence(study, "mini", runs, tmp_path)
     (column,) = evidence.columns
     table = result_table(evidence, column)
-    assert table.headers[:6] == ["System", "Avg, printed", "Last, printed", "Avg", "Last", "π"]
+    assert table.headers[:6] == ["System", "Avg, reported", "Last, reported", "Avg", "Last", "π"]
     assert table.headers[6:9] == ["Memory (KB)", "Beside (KB)", "Network (KB)"]
     gfr, mrdc = table.rows
     assert gfr[3:9] == ["68.00", "40.00", "4.00", "0.00", "1620.00", "1900.00"]

@@ -38,7 +38,7 @@ def reproduce(
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     dry_run: Flag = False,
 ) -> None:
-    """Reproduce tables and figures of the paper, and compare the results with the printed numbers.
+    """Reproduce tables and figures of the paper, and compare the results with the reported numbers.
 
     Finished runs are not repeated, and interrupted ones are resumed.
 

@@ -35,6 +35,6 @@ STUDY = Study(
     note=(
         'The paper calls its real images "equivalent in storage size", which can mean as many '
         "bytes (20 images) or as many images (80): there is a row for each reading, with the same "
-        "printed numbers."
+        "reported numbers."
     ),
 )

@@ -68,7 +68,7 @@ def result_table(evidence: Evidence, column: Column) -> Table:
     ]
     shown = metrics if NEWEST in metrics or key is not LAST else (*metrics, NEWEST)
     headers = ["System"]
-    headers += [f"{metric.title}, printed" for metric in printed]
+    headers += [f"{metric.title}, reported" for metric in printed]
     headers += [metric.title for metric in shown] + [f"{key.title} against", "Runs"]
     rows = []
     for row in evidence.rows:
@@ -102,7 +102,7 @@ def verdict_table(judgements: Sequence[Judgement]) -> Table:
         ]
         for one in judgements
     ]
-    headers = ["Claim", "Setting", "By", "Against", "Printed", "Measured", "Verdict"]
+    headers = ["Claim", "Setting", "By", "Against", "Reported", "Measured", "Verdict"]
     return Table(headers, rows, first_number=4)
 
 
@@ -156,7 +156,7 @@ def short_table(evidence: Evidence, column: Column) -> Table:
         numbers = [_joined(one, metrics) for one in ([values] if has_printed else []) + [means]]
         rows.append([cell.row.label, *numbers, difference_text(gap)])
     headers = [" / ".join(metric.title for metric in metrics)]
-    headers += ["printed"] if has_printed else []
+    headers += ["reported"] if has_printed else []
     return Table([*headers, "measured", f"{key.title} against"], rows, first_number=1)
 
 
@@ -181,7 +181,7 @@ def short_verdicts(judgements: Sequence[Judgement]) -> Table:
         ]
         for one in judgements
     ]
-    return Table(["claim", "printed", "measured", "verdict"], rows, first_number=1)
+    return Table(["claim", "reported", "measured", "verdict"], rows, first_number=1)
 
 
 def machine_text(run: RunFolder) -> str:
@@ -298,5 +298,5 @@ def study_markdown(evidence: Evidence, terms: str, command: str) -> str:
 
 def _source_text(evidence: Evidence) -> str:
     where = evidence.study.source
-    printed = f"Printed: {where} of the paper. " if where else ""
+    printed = f"Reported: {where} of the paper. " if where else ""
     return f"{printed}Scale: {evidence.scale}."

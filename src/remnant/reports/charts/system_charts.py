@@ -51,7 +51,7 @@ def _draw_curves(axes: Axes, groups: Sequence[RunGroup], printed: Mapping[str, f
                       color=color, markerfacecolor="none", markersize=8)  # fmt: skip
     if printed:
         axes.plot([], [], "o", color=SERIES[-1], markerfacecolor="none", markersize=8,
-                  label="hollow: printed, after the last task")  # fmt: skip
+                  label="hollow: reported, after the last task")  # fmt: skip
     set_accuracy_axes(axes, sorted({count for group in groups for count in group.curve()[0]}))
     put_legend_above(axes, columns=1)
 
