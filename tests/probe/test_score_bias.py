@@ -12,7 +12,7 @@ from remnant.probe.score_bias import ScoreBias, score_bias
 
 
 def accuracy(scores: Tensor, labels: Tensor, num_old: int, shift: float) -> float:
-    """The mean over classes, in percent, with `shift` taken from the scores of new classes."""
+    """The mean over classes, in percent, with `shift` subtracted from the scores of new classes."""
     shifted = scores.clone()
     shifted[:, num_old:] -= shift
     right = shifted.argmax(dim=1) == labels
@@ -64,7 +64,7 @@ def test_where_nothing_helps_nothing_is_taken() -> None:
 
 def test_the_sentence_says_what_would_have_been() -> None:
     assert ScoreBias(2.91, 67.04, 55.9, 2.465).reading == (
-        "With 2.9 taken from the scores of the newest classes, 67.0 % would be right instead of "
-        "55.9 %; the log of the ratio of images per new class to exemplars per old class is 2.5."
+        "Subtracting 2.9 from the scores of the newest classes would give 67.0 % accuracy instead "
+        "of 55.9 %; the log of the ratio of images per new class to exemplars per old class is 2.5."
     )
     assert ScoreBias(0.0, 50.0, 50.0, None).reading.endswith("instead of 50.0 %.")

@@ -2,13 +2,13 @@
 
 [la] Menon et al., ICLR 2021: post-hoc logit adjustment.
 
-Balanced batches show an old class as often as a new one, but by a few exemplars over and over. The
-network soon knows these by heart, and images that it has not seen still go to the classes of which
-it has seen many.
+Balanced batches show an old class as often as a new one, but with the same few exemplars over and
+over. The network soon memorises these, and still assigns unseen images to the classes of which it
+has seen many.
 
 Departs from [la]: there every image is drawn equally often, so that the number of images is the
-prior. Here it is taken off under balanced batches too, where the prior of the draws is flat: a rule
-found by measuring (docs/methods/bimae.md).
+prior. Here its log is subtracted under balanced batches too, where the sampling prior is flat: an
+empirical rule (docs/methods/bimae.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How far the scores of the newest classes stand above those of the old ones.
 
 A class that was learned from many images wins over one that was learned from few, even where both
-were drawn equally often. Taking a constant from the scores of the newest classes shows how much
-accuracy that costs.
+were drawn equally often. Subtracting a constant from the scores of the newest classes shows how
+much accuracy that costs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEVEL = 1e-9  # percent; accuracies that are closer than that are equal
 
 @dataclass(frozen=True)
 class ScoreBias:
-    """The constant that, with hindsight, is best taken from the scores of the newest classes."""
+    """The constant that, with hindsight, is best subtracted from the scores of the newest classes."""
 
     shift: float
     accuracy: float  # percent, with it; each class counted alike
@@ -30,8 +30,8 @@ class ScoreBias:
     def reading(self) -> str:
         """In one sentence."""
         told = (
-            f"With {self.shift:.1f} taken from the scores of the newest classes, "
-            f"{self.accuracy:.1f} % would be right instead of {self.unshifted:.1f} %"
+            f"Subtracting {self.shift:.1f} from the scores of the newest classes would give "
+            f"{self.accuracy:.1f} % accuracy instead of {self.unshifted:.1f} %"
         )
         if self.log_ratio is None:
             return f"{told}."
