@@ -18,7 +18,7 @@ _LEVEL = 1e-9  # percent; accuracies that are closer than that are equal
 
 @dataclass(frozen=True)
 class ScoreBias:
-    """The constant that, with hindsight, is best subtracted from the scores of the newest classes."""
+    """The constant that, with hindsight, is best subtracted from the newest classes' scores."""
 
     shift: float
     accuracy: float  # percent, with it; each class counted alike

@@ -186,7 +186,8 @@ def short_verdicts(judgements: Sequence[Judgement]) -> Table:
 
 def machine_text(run: RunFolder) -> str:
     accelerators = run.environment.get("accelerators") or []
-    cores = f"{run.environment.get('cores', '?')} cores of {run.environment.get('processor', '?')}"
+    count, processor = run.environment.get("cores", "?"), run.environment.get("processor", "?")
+    cores = f"{count} {'core' if count == 1 else 'cores'} of {processor}"
     return ", ".join([*accelerators, cores])
 
 
