@@ -69,10 +69,9 @@ class Schedule(Settings):
     sampling: Literal["union", "balanced", "share"] = "union"
     # At the first and at the last step, linear between; "balanced": the share of new classes.
     new_share: tuple[Share, Share] = (0.5, 0.5)
-    # Train on scores plus the log of each class's share (balanced softmax), so that what has the
-    # larger share is not predicted more often. True: its share of the draws; "images": of the
-    # images, each counted once however often it is drawn.
-    corrects_prior: bool | Literal["images"] = False
+    # Train on scores plus the log of each class's share of the draws (balanced softmax), so that
+    # what is drawn more often is not predicted more often.
+    corrects_prior: bool = False
     # Each image drawn is shown so many times in a row, augmented anew: repeated augmentation.
     # Epochs stay as long, so that each shows so many times fewer images.
     views_per_image: int = Field(default=1, ge=1)
@@ -100,7 +99,7 @@ class Batch:
     # float [B, C, H, W]: new images as their twins, under the same crop and flip, and replayed ones
     # as they are; see `Phase.shows_pairs`.
     twin_views: Tensor | None = None
-    # float [K]: the log of each class's share; None: scores need no correction.
+    # float [K]: the log of each class's share of the draws; None: scores need no correction.
     log_prior: Tensor | None = None
 
     def corrected(self, scores: Tensor) -> Tensor:

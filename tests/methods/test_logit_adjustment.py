@@ -73,7 +73,7 @@ def test_many_small_updates_do_not_add_up() -> None:
 @pytest.mark.parametrize("name", ["er", "bimae, full views"])
 def test_a_prior_is_not_taken_off_twice(name: str) -> None:
     config = (TRIALS | VARIANTS)[name]().config
-    first = config.first.model_copy(update={"corrects_prior": "images"})
+    first = config.first.model_copy(update={"corrects_prior": True})
     twice = config.model_copy(update={"first": first, "logit_adjustment": 1.0})
     with pytest.raises(InputError, match="logit_adjustment takes from the scores"):
         replace((TRIALS | VARIANTS)[name](), config=twice).build()

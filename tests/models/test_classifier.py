@@ -111,10 +111,16 @@ def test_alignment_leaves_old_rows_and_the_directions_of_new_ones(num_old_classe
     torch.testing.assert_close(ratios, ratios[0, 0].expand_as(ratios))
 
 
-def test_adjusted_scores_are_those_of_balanced_classes() -> None:
+def adjustable() -> LinearClassifier:
+    """Of three classes."""
     classifier = LinearClassifier(2)
     classifier.make_adjustable()
     classifier.grow(3)
+    return classifier
+
+
+def test_adjusted_scores_are_those_of_balanced_classes() -> None:
+    classifier = adjustable()
     features, counts = torch.randn(4, 2, generator=seeded(0)), torch.tensor([10, 400, 40])
     natural = classifier(features).detach().softmax(dim=1)
     adjust_biases(classifier, counts, 1.0)
@@ -125,9 +131,7 @@ def test_adjusted_scores_are_those_of_balanced_classes() -> None:
 
 
 def test_a_class_without_images_is_adjusted_like_the_one_with_fewest() -> None:
-    classifier = LinearClassifier(2)
-    classifier.make_adjustable()
-    classifier.grow(3)
+    classifier = adjustable()
     assert classifier.bias is not None
     before = classifier.bias.detach().clone()
     adjust_biases(classifier, torch.tensor([0, 5, 50]), 1.0)
@@ -137,9 +141,7 @@ def test_a_class_without_images_is_adjusted_like_the_one_with_fewest() -> None:
 
 
 def test_growing_and_cutting_keep_what_was_taken_from_each_class() -> None:
-    classifier = LinearClassifier(2)
-    classifier.make_adjustable()
-    classifier.grow(3)
+    classifier = adjustable()
     assert classifier.bias is not None
     before = classifier.bias.detach().clone()
     adjust_biases(classifier, torch.tensor([4, 40, 400]), 1.0)

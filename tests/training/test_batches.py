@@ -288,15 +288,3 @@ def test_the_prior_of_the_draws_is_added_to_the_scores() -> None:
     assert torch.allclose(batch.corrected(torch.zeros(3, 2)), expected.expand(3, 2))
     plain = all_batches(make_feeder(data, replay))[0][0]
     assert torch.equal(plain.corrected(torch.zeros(3, 2)), torch.zeros(3, 2))
-
-
-@pytest.mark.parametrize("sampling", ["union", "balanced", "share"])
-def test_the_prior_of_the_images_counts_each_once_however_often_it_is_drawn(sampling: str) -> None:
-    data, replay = make_set(1, 30, size=8), make_set(2, 5, size=8, first_id=50)
-    update = {"corrects_prior": "images", "sampling": sampling}
-    phase = Phase("train", data, schedule(2, 8).model_copy(update=update), (), replay)
-    feeder = Feeder(phase, Preprocessing(AugmentConfig(train="none"), MEAN, STD), 5, CPU)
-    first, *_, last = (batch for (batch,) in feeder.batches(range(8), range(1), 1))
-    expected = torch.tensor([35 / 40, 5 / 40]).log().expand(3, 2)
-    assert torch.allclose(first.corrected(torch.zeros(3, 2)), expected)
-    assert torch.allclose(last.corrected(torch.zeros(3, 2)), expected)

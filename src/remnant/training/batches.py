@@ -204,7 +204,7 @@ class Feeder:
         )
 
     def _log_prior(self, step: int) -> Tensor | None:
-        """The log of each class's share; 0 for classes that are not drawn."""
+        """The log of each class's share of the draws; 0 for classes that are not drawn."""
         if self._num_classes is None:
             return None
         shares = self.sampler.class_shares(step, self._num_classes)

@@ -63,12 +63,9 @@ class Sampler:
         return shown[start - first * repeats : stop - first * repeats]
 
     def class_shares(self, step: int, num_classes: int) -> Tensor:
-        """Which part of the draws around `step` each class makes up: float [num_classes].
-
-        With `corrects_prior="images"`: which part of the images.
-        """
+        """Which part of the draws around `step` each class makes up: float [num_classes]."""
         counts = torch.bincount(self._labels, minlength=num_classes).double()
-        if self._schedule.sampling == "union" or self._schedule.corrects_prior == "images":
+        if self._schedule.sampling == "union":
             return (counts / counts.sum()).float()
         if self._schedule.sampling == "balanced" or self._num_new == len(self._labels):
             return ((counts > 0) / (counts > 0).sum()).float()

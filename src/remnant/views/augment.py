@@ -85,7 +85,7 @@ def train_views(
         sides = torch.tensor([height // rows, width // columns], device=draws.device)
         moves = _whole_moves(draws[:, :2], padding // sides, is_aligned)
         offsets += moves * sides
-        is_known = roll_known(is_known, moves)
+        is_known = _roll_known(is_known, moves)
     if is_known is not None:
         is_known = torch.where(is_flipped[:, None, None], is_known.flip(2), is_known)
     planes = _crop_and_flip(planes, offsets, is_flipped, padding)
@@ -106,7 +106,7 @@ def _whole_moves(draws: Tensor, reach: Tensor, is_moved: Tensor) -> Tensor:
     return torch.where(is_moved[:, None], moves, 0)
 
 
-def roll_known(is_known: Tensor, moves: Tensor) -> Tensor:
+def _roll_known(is_known: Tensor, moves: Tensor) -> Tensor:
     """The grid [B, GH, GW] moved along with its image, and round its edges.
 
     For every known patch that leaves the image, one of the border that comes in at the other side
