@@ -56,6 +56,34 @@ def test_convolutions_that_draw_nothing_keep_no_decoder(
     assert any(".decoder." in name for name in method.state_dict()) == has_decoder
 
 
+@pytest.mark.parametrize("reuses", [True, False], ids=["x1 reused", "x1 drawn"])
+def test_the_detail_loss_of_convolutions_is_written_out_frequency_by_frequency(
+    reuses: bool,
+) -> None:
+    method = full(CONV, has_detail_branch=True, reuse_main_as_x1=reuses)
+    network, batch = method.network, make_batch(6, labels=torch.tensor([0, 1, 2, 0, 1, 2]))
+    terms = method.loss(batch)
+    views, count = batch.views, network.num_patches
+    noise = batch.draw("fine mask", 2, count)
+    coarse, fine = network.draw_both(
+        network.encode(views, network.visible_ids(batch.draw("mask", count), 0.75))
+    )
+    x1 = coarse if reuses else network.redraw(views, network.visible_ids(noise[:, 1], 0.75))
+    x2 = network.redraw(views, network.visible_ids(noise[:, 0], 0.40))
+    spectrum = torch.fft.fft2(fine - (x2 - x1), norm="ortho")
+    height, width = views.shape[2:]
+    total = torch.zeros(())
+    for row in range(height):
+        for column in range(width):
+            down, right = min(row, height - row) / height, min(column, width - column) / width
+            if down**2 + right**2 > 0.25**2:
+                total = total + spectrum[:, :, row, column].abs().sum()
+    torch.testing.assert_close(terms["detail"], total / views.numel())
+    terms["detail"].backward()
+    grads = [one.grad for one in network.detail_branch.parameters()]
+    assert all(one is not None and bool((one != 0).any()) for one in grads)
+
+
 def test_without_a_decoder_stored_patches_are_shown_as_they_are() -> None:
     trainer, codec = make_trainer(), PatchesConfig(patch_size=4, mask_ratio=0.5)
     options = {"network": CONV, "reconstruction": "off", "side_ratio": 0.0, "exact_view_ratio": 1.0}
@@ -170,7 +198,10 @@ def test_new_images_are_shown_as_the_memory_would_give_them_back(ratio: float) -
 
 
 REFUSED = {
-    "a detail branch of convolutions": ({"network": CONV, "view": "full"}, "no detail branch"),
+    "a detail branch of convolutions that draw nothing": (
+        {"network": CONV, "view": "full", "reconstruction": "off"},
+        "has_detail_branch=false",
+    ),
     "masked views of convolutions": (
         {"network": CONV, "has_detail_branch": False},
         "Set method.view=full",

@@ -8,14 +8,23 @@ from torch import Tensor
 
 from remnant.models.conv_autoencoder import ConvMAE
 from remnant.models.masked_convolutions import ConvEncoder
-from tests.support.literal_convolutions import literal_maps
+from remnant.models.masked_network import Encoded
+from tests.support.literal_convolutions import literal_detail, literal_maps
 from tests.support.worlds import SEED_OFFSET, seeded
 
 
-def make_network(shape: tuple[int, int, int] = (16, 16, 3)) -> ConvMAE:
+def make_network(shape: tuple[int, int, int] = (16, 16, 3), *, has_detail: bool = False) -> ConvMAE:
     torch.manual_seed(SEED_OFFSET)
-    network = ConvMAE(image_shape=shape, patch_size=4, channels=(6, 8), stem_channels=5)
+    network = ConvMAE(
+        image_shape=shape,
+        patch_size=4,
+        channels=(6, 8),
+        stem_channels=5,
+        has_detail_branch=has_detail,
+    )
     network.classifier.grow(3)
+    if has_detail:
+        torch.nn.init.normal_(network.fusion.weight)  # as if it had learned
     return network
 
 
@@ -33,15 +42,17 @@ def some_visible(network: ConvMAE, count: int, ratio: float = 0.75) -> Tensor:
 
 @pytest.mark.parametrize("is_training", [True, False], ids=["training", "evaluation"])
 @pytest.mark.parametrize("rubbish", [7.0, float("inf"), float("nan")])
-def test_hidden_pixels_can_be_anything(rubbish: float, is_training: bool) -> None:
-    network = make_network().train(is_training)
+@pytest.mark.parametrize("has_detail", [False, True], ids=["", "detail"])
+def test_hidden_pixels_can_be_anything(rubbish: float, has_detail: bool, is_training: bool) -> None:
+    network = make_network(has_detail=has_detail).train(is_training)
     views, ids = noise(3, 3, 16, 16), some_visible(network, 3)
     pixels = spread(network._visible(ids), 4)
     outputs = []
     for hidden in (views, torch.full_like(views, rubbish)):
         shown = torch.where(pixels, views, hidden)
         encoded = copy.deepcopy(network).encode(shown, ids)
-        outputs.append((network.classify(network.pool(encoded)), network.draw(encoded)))
+        completed = copy.deepcopy(network).complete(shown, ids)
+        outputs.append((network.classify(network.pool(encoded)), completed))
     for first, second in zip(*outputs, strict=True):
         assert torch.equal(first, second)
 
@@ -58,6 +69,64 @@ def test_it_is_the_sum_over_visible_neighbours_written_out() -> None:
             for column in range(2):
                 expected = cells.get((row, column), torch.zeros(8))
                 assert torch.allclose(maps[image, :, row, column], expected, atol=1e-5)
+
+
+def test_the_detail_branch_is_three_linear_layers_on_each_unit_written_out() -> None:
+    network = make_network((8, 8, 3), has_detail=True)
+    views, ids = noise(3, 3, 8, 8), some_visible(network, 3, 0.5)
+    detail = network.encode(views, ids).detail
+    assert detail is not None
+    firsts = literal_maps(network.encoder, views, network._visible(ids), num_stages=1)
+    for image, cells in enumerate(firsts):
+        literal = literal_detail(network.detail_branch, cells)
+        assert len(literal) == 2
+        for row in range(2):
+            for column in range(2):
+                expected = literal.get((row, column), torch.zeros(8))
+                assert torch.allclose(detail[image, :, row, column], expected, atol=1e-5)
+
+
+def test_both_branches_are_drawn_and_classified() -> None:
+    network = make_network(has_detail=True)
+    views, ids = noise(2, 3, 16, 16), some_visible(network, 2)
+    encoded = network.encode(views, ids)
+    assert encoded.detail is not None
+    coarse, fine = network.draw_both(encoded)
+    torch.testing.assert_close(coarse, network.draw(encoded))
+    alone = network.draw(Encoded(encoded.detail, None, ids))
+    torch.testing.assert_close(fine, alone)
+    finest = network.inverse(network.high_pass(alone))
+    torch.testing.assert_close(network.complete(views, ids), coarse + finest)
+    means = [one.sum(dim=(2, 3)) / ids.shape[1] for one in (encoded.main, encoded.detail)]
+    torch.testing.assert_close(network.pool(encoded), means[0] + network.fusion(means[1]))
+
+
+def test_a_new_detail_branch_changes_no_score() -> None:
+    torch.manual_seed(SEED_OFFSET)
+    network = ConvMAE(
+        image_shape=(16, 16, 3),
+        patch_size=4,
+        channels=(6, 8),
+        stem_channels=5,
+        has_detail_branch=True,
+    )
+    views = noise(2, 3, 16, 16)
+    plain = Encoded(network.encode(views, None).main, None, None)
+    assert torch.equal(network.features(views), network.pool(plain))
+
+
+def test_redrawing_counts_in_no_batch_statistics() -> None:
+    network = make_network(has_detail=True).train()
+    views, ids = noise(4, 3, 16, 16), some_visible(network, 4, 0.4)
+    before = {name: one.clone() for name, one in network.named_buffers()}
+    redrawn = network.redraw(views, ids)
+    for name, one in network.named_buffers():
+        assert torch.equal(one, before[name]), name
+    encoded = network.encode(views, ids)  # by the same statistics, which now count
+    torch.testing.assert_close(network.draw(encoded), redrawn)
+    assert not torch.equal(
+        network.encoder.norm.masked.running_mean, before["encoder.norm.masked.running_mean"]
+    )
 
 
 def test_the_mean_is_over_visible_cells() -> None:
@@ -87,8 +156,11 @@ def test_a_single_visible_cell_can_be_normalised() -> None:
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 1), (16, 24, 3), (64, 64, 3)])
-def test_images_of_any_size_are_seen_and_drawn(shape: tuple[int, int, int]) -> None:
-    network = make_network(shape)
+@pytest.mark.parametrize("has_detail", [False, True], ids=["", "detail"])
+def test_images_of_any_size_are_seen_and_drawn(
+    has_detail: bool, shape: tuple[int, int, int]
+) -> None:
+    network = make_network(shape, has_detail=has_detail)
     views = noise(2, shape[2], *shape[:2])
     assert network.scores(views).shape == (2, 3)
     assert network.complete(views, some_visible(network, 2)).shape == views.shape

@@ -7,24 +7,42 @@ import math
 import torch
 from torch import Tensor, nn
 
+from remnant.models.conv_autoencoder import ConvDetail
 from remnant.models.masked_convolutions import ConvEncoder, MaskedNorm, Stage
 
 Cells = dict[tuple[int, int], Tensor]  # visible places and their channels; others do not exist
 
 
-def literal_maps(encoder: ConvEncoder, views: Tensor, visible: Tensor) -> list[Cells]:
-    """What a network in training makes of each image: visible cells of the last map."""
+def literal_maps(
+    encoder: ConvEncoder, views: Tensor, visible: Tensor, num_stages: int | None = None
+) -> list[Cells]:
+    """What a network in training makes of each image: visible cells of a map, the last or not."""
     images = [
         _pixels(view, shown, encoder.unit) for view, shown in zip(views, visible, strict=True)
     ]
     images = _normalise(encoder.norm, [_convolve(encoder.conv, cells) for cells in images])
-    for stage in encoder.stages:
+    for stage in encoder.stages[:num_stages]:
         assert isinstance(stage, Stage)
         images = [_pool(_convolve(stage.conv1, cells)) for cells in images]
         images = _normalise(stage.norm1, images)
         images = [_convolve(stage.conv2, cells) for cells in images]
         images = _normalise(stage.norm2, images)
     return images
+
+
+def literal_detail(branch: ConvDetail, cells: Cells) -> Cells:
+    """H of each unit: three linear layers, the first for every cell of the first stage."""
+    layers = (branch.first, branch.second, branch.third)
+    first, second, third = ((layer.weight[:, :, 0, 0], layer.bias) for layer in layers)
+    side, found = branch.side, {}
+    for row, column in {(row // side, column // side) for row, column in cells}:
+        inside = [(row * side + down, column * side + right) for down in range(side)
+                  for right in range(side)]  # fmt: skip
+        hidden = torch.stack([_gelu(first[0] @ cells[place] + first[1]) for place in inside])
+        # Channel by channel, each with its cells in reading order.
+        hidden = _gelu(second[0] @ hidden.T.flatten() + second[1])
+        found[row, column] = third[0] @ hidden + third[1]
+    return found
 
 
 def _pixels(view: Tensor, visible: Tensor, unit: int) -> Cells:

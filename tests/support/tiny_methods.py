@@ -97,13 +97,12 @@ def _full_views() -> Trial:
 
 
 def _stored_units() -> Trial:
-    """The same network on exemplars of which a quarter is kept."""
+    """The same network, with a detail branch, on exemplars of which a quarter is kept."""
     network = {"encoder": "conv", "patch_size": 4, "channels": [8, 16], "stem_channels": 6}
     return _trial(
         "bimae",
         _patches(0.75),
         network=network,
-        has_detail_branch=False,
         classify_weight=1.0,
         view="full",
         side_ratio=0.5,

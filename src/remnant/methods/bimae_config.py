@@ -32,6 +32,9 @@ class BilateralConfig(Settings):
     head_width: int = Field(default=32, ge=1)  # of attention; width / head_width heads
     mlp_width: int = Field(default=1536, ge=1)  # encoder and decoder blocks
     fusion_mlp_width: int = Field(default=1536, ge=1)  # of the embedding fusion
+
+    # Of the detail branch.
+
     cutoff: float = Field(default=0.25, ge=0, lt=0.5)  # of M, in cycles per pixel
     frequency_per: Literal["image", "patch"] = "image"  # what M transforms as one piece
 
@@ -39,6 +42,10 @@ class BilateralConfig(Settings):
 
     channels: Channels = (48, 160, 192)  # of each stage
     stem_channels: int = Field(default=24, ge=1)
+
+
+_OF_VIT = ("width", "depth", "head_width", "mlp_width", "fusion_mlp_width")
+_OF_CONV = ("channels", "stem_channels")
 
 
 class BiMAEConfig(MethodConfig):
@@ -100,14 +107,14 @@ def build_network(config: BiMAEConfig, image_shape: Shape) -> MaskedNetwork:
         InputError: They do not fit the images, or one another.
     """
     sizes: dict[str, Any] = config.network.model_dump(exclude={"encoder"})
-    conv = {name: sizes.pop(name) for name in ("channels", "stem_channels")}
+    sizes |= {"image_shape": image_shape, "has_detail_branch": config.has_detail_branch}
+    is_conv = config.network.encoder == "conv"
+    for name in _OF_VIT if is_conv else _OF_CONV:
+        del sizes[name]
     try:
-        if config.network.encoder == "vit":
-            return BilateralMAE(
-                image_shape=image_shape, has_detail_branch=config.has_detail_branch, **sizes
-            )
-        conv["has_decoder"] = config.reconstruction != "off"
-        return ConvMAE(image_shape=image_shape, patch_size=config.network.patch_size, **conv)
+        if is_conv:
+            return ConvMAE(has_decoder=config.reconstruction != "off", **sizes)
+        return BilateralMAE(**sizes)
     except ValueError as error:
         raise InputError(f"method.network: {error}") from None
 
@@ -122,10 +129,10 @@ def check_options(config: BiMAEConfig, num_patches: int) -> None:
                 f"visible; got {ratio}. Lower it."
             )
     if config.network.encoder == "conv":
-        if config.has_detail_branch:
+        if config.has_detail_branch and config.reconstruction == "off":
             raise InputError(
-                "convolutions have no detail branch. Set method.has_detail_branch=false, or "
-                "method.network.encoder=vit."
+                "a detail branch of convolutions learns by drawing. Set "
+                "method.has_detail_branch=false, or method.reconstruction=on."
             )
         if config.view != "full":
             raise InputError(

@@ -13,7 +13,6 @@ from torch import Tensor
 from remnant.images import ImageSet, patches_to_pixels
 from remnant.losses import detail_loss, reconstruction_loss
 from remnant.methods.bimae_config import BiMAEConfig
-from remnant.models.bilateral import BilateralMAE
 from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
 from remnant.models.masked_network import Encoded, MaskedNetwork
 from remnant.phases import Reader, Terms
@@ -31,9 +30,7 @@ def redrawing_terms(
     if encoded.detail is None:
         drawn = network.draw(encoded)  # [bimae] E3
         return {"reconstruct": config.reconstruct_weight * reconstruction_loss(drawn, views)}
-    assert isinstance(network, BilateralMAE), "no other network has a detail branch"
-    assert encoded.visible_ids is not None, "images are redrawn from some of their patches"
-    coarse, fine = network.decode_both(encoded.main, encoded.detail, encoded.visible_ids)
+    coarse, fine = network.draw_both(encoded)
     spectrum = network.high_pass(fine)
     drawn = coarse + network.inverse(spectrum)  # [bimae] E4, E5
     residual = _residual(network, config, views, coarse.detach(), noise)
@@ -50,7 +47,7 @@ def redrawing_terms(
 
 @torch.no_grad()
 def _residual(
-    network: BilateralMAE, config: BiMAEConfig, views: Tensor, coarse: Tensor, noise: Tensor
+    network: MaskedNetwork, config: BiMAEConfig, views: Tensor, coarse: Tensor, noise: Tensor
 ) -> Tensor:
     """x2 - x1, what seeing more patches adds to the main reconstruction."""
     fine = _redraw(network, views, noise[:, 0], config.fine_mask_ratio)  # [bimae] E6
@@ -59,10 +56,8 @@ def _residual(
     return fine - _redraw(network, views, noise[:, 1], config.coarse_mask_ratio)
 
 
-def _redraw(network: BilateralMAE, views: Tensor, noise: Tensor, mask_ratio: float) -> Tensor:
-    visible_ids = network.visible_ids(noise, mask_ratio)
-    first = network.encode_first(views, visible_ids)
-    return network.decode(network.encode_rest(first), visible_ids)
+def _redraw(network: MaskedNetwork, views: Tensor, noise: Tensor, mask_ratio: float) -> Tensor:
+    return network.redraw(views, network.visible_ids(noise, mask_ratio))
 
 
 # ------------------------------------------------------------------------------------ completions
@@ -105,12 +100,11 @@ def draw_pictures(
     noise = torch.rand(len(images), 3, network.num_patches, generator=rng).to(views.device)
     visible_ids = network.visible_ids(noise[:, 0], config.mask_ratio)
     encoded = network.encode(views, visible_ids)
-    coarse = network.draw(encoded)
     hidden = _hide(images, visible_ids, config.network.patch_size, network.num_patches)
     if encoded.detail is None:
-        return {"visible": hidden, "main": reader.to_images(coarse)}
-    assert isinstance(network, BilateralMAE), "no other network has a detail branch"
-    detail = network.inverse(network.high_pass(network.decode(encoded.detail, visible_ids)))
+        return {"visible": hidden, "main": reader.to_images(network.draw(encoded))}
+    coarse, fine = network.draw_both(encoded)
+    detail = network.inverse(network.high_pass(fine))
     seen_less = coarse
     if config.coarse_mask_ratio != config.mask_ratio:
         seen_less = _redraw(network, views, noise[:, 2], config.coarse_mask_ratio)

@@ -82,8 +82,16 @@ class BilateralMAE(MaskedNetwork):
         return self.fuse(encoded.main, encoded.detail)
 
     def draw(self, encoded: Encoded) -> Tensor:
-        """x' [B, C, H, W], by the main branch."""
         return self.decode(encoded.main, encoded.visible_ids)  # [bimae] E3
+
+    def draw_both(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        assert encoded.detail is not None, "this network was made without a detail branch"
+        assert encoded.visible_ids is not None, "images are redrawn from some of their patches"
+        return self.decode_both(encoded.main, encoded.detail, encoded.visible_ids)
+
+    def redraw(self, views: Tensor, visible_ids: Tensor) -> Tensor:
+        first = self.encode_first(views, visible_ids)
+        return self.decode(self.encode_rest(first), visible_ids)
 
     def encode_first(self, views: Tensor, visible_ids: Tensor | None) -> Tensor:
         """f = F[:1](mask(x, r)) [B, V+1, D], the class token first; None shows every patch."""
@@ -112,27 +120,13 @@ class BilateralMAE(MaskedNetwork):
         assert self.decoder is not None, "this network always has one"
         return self.decoder(tokens, visible_ids)
 
-    def decode_both(self, main: Tensor, detail: Tensor, visible_ids: Tensor) -> tuple[Tensor, ...]:
+    def decode_both(
+        self, main: Tensor, detail: Tensor, visible_ids: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """D of the main and of the detail tokens in one pass: two times [B, C, H, W]."""
         both = self.decode(torch.cat([main, detail]), visible_ids.repeat(2, 1))
-        return both.chunk(2)
-
-    def high_pass(self, views: Tensor) -> Tensor:
-        """M: views [B, C, H, W] -> complex spectrum, as many coefficients as pixels."""
-        return self.frequency(views)
-
-    def inverse(self, spectrum: Tensor) -> Tensor:
-        """Real part of the inverse transform: a spectrum of `high_pass` -> views [B, C, H, W]."""
-        return self.frequency.inverse(spectrum)
-
-    def complete(self, views: Tensor, visible_ids: Tensor) -> Tensor:
-        """x_hat [B, C, H, W] from the visible patches; the other pixels are never read."""
-        first = self.encode_first(views, visible_ids)
-        main = self.encode_rest(first)
-        if not self.has_detail_branch:
-            return self.decode(main, visible_ids)  # [bimae] E3
-        coarse, fine = self.decode_both(main, self.detail(first), visible_ids)
-        return coarse + self.inverse(self.high_pass(fine))  # [bimae] E4, E5
+        coarse, fine = both.chunk(2)
+        return coarse, fine
 
 
 def _detail_branch(width: int) -> nn.Sequential:

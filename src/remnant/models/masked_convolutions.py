@@ -11,6 +11,9 @@ Axes: B images, C channels, H height, W width, GH x GW units, N visible cells, D
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -119,10 +122,16 @@ class ConvEncoder(nn.Module):
 
     def maps(self, views: Tensor, visible: Tensor | None = None) -> Tensor:
         """[B, C, H, W] -> [B, D, GH, GW]; hidden units, false in `visible` [B, GH, GW], are 0."""
+        return self.all_maps(views, visible)[-1]
+
+    def all_maps(self, views: Tensor, visible: Tensor | None) -> list[Tensor]:
+        """The map of each stage, each half as high and wide as the one before it."""
         current, masks = self._stem(views, visible)
+        found = []
         for stage, mask in zip(self.stages, masks, strict=True):
             current = stage(current, mask)
-        return current
+            found.append(current)
+        return found
 
     def forward(self, views: Tensor) -> Tensor:
         """Features [B, D] of whole images."""
@@ -153,3 +162,18 @@ class ConvEncoder(nn.Module):
 def _spread(visible: Tensor, side: int) -> Tensor:
     """Units [B, GH, GW] -> the cells of a map with `side` cells on the side of a unit."""
     return visible.repeat_interleave(side, 1).repeat_interleave(side, 2)
+
+
+@contextmanager
+def uncounted(network: nn.Module) -> Iterator[None]:
+    """Normalise by the statistics of a batch without counting it in those that are kept."""
+    norms = [one for one in network.modules() if isinstance(one, MaskedNorm)]
+    parts = [part for norm in norms for part in (norm.whole, norm.masked) if part is not None]
+    momenta = [part.momentum for part in parts]
+    try:
+        for part in parts:
+            part.momentum = 0.0
+        yield
+    finally:
+        for part, momentum in zip(parts, momenta, strict=True):
+            part.momentum = momentum

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from remnant.models.classifier import LinearClassifier
+from remnant.models.frequency import HighPass
 from remnant.models.masked_autoencoder import choose_visible
 
 
@@ -35,12 +36,16 @@ class Encoded:
 
 
 class MaskedNetwork(nn.Module):
-    """A masked autoencoder with a classifier that grows; hidden pixels are never read."""
+    """A masked autoencoder with a classifier that grows; hidden pixels are never read.
+
+    The equations are those of [bimae], Zhai et al., ICCV 2023; see docs/methods/bimae.md.
+    """
 
     num_patches: int  # F
     has_detail_branch: bool
     classifier: LinearClassifier
     decoder: nn.Module | None  # None: nothing will be drawn
+    frequency: HighPass | None  # M; None: without a detail branch there may be none
 
     @abstractmethod
     def encode(self, views: Tensor, visible_ids: Tensor | None) -> Encoded:
@@ -52,11 +57,33 @@ class MaskedNetwork(nn.Module):
 
     @abstractmethod
     def draw(self, encoded: Encoded) -> Tensor:
-        """Views [B, C, H, W] as the main branch completes them."""
+        """x' [B, C, H, W], as the main branch completes the views."""
+
+    @abstractmethod
+    def draw_both(self, encoded: Encoded) -> tuple[Tensor, Tensor]:
+        """D of the main and of the detail branch in one pass: two times [B, C, H, W]."""
+
+    @abstractmethod
+    def redraw(self, views: Tensor, visible_ids: Tensor) -> Tensor:
+        """Views [B, C, H, W] from their visible patches, by the main branch alone."""
 
     def complete(self, views: Tensor, visible_ids: Tensor) -> Tensor:
-        """Views [B, C, H, W] from their visible patches, by all that the network has."""
-        return self.draw(self.encode(views, visible_ids))
+        """x_hat [B, C, H, W] from the visible patches; the other pixels are never read."""
+        encoded = self.encode(views, visible_ids)
+        if encoded.detail is None:
+            return self.draw(encoded)
+        coarse, fine = self.draw_both(encoded)
+        return coarse + self.inverse(self.high_pass(fine))  # [bimae] E4, E5
+
+    def high_pass(self, views: Tensor) -> Tensor:
+        """M: views [B, C, H, W] -> complex spectrum, as many coefficients as pixels."""
+        assert self.frequency is not None, "this network was made without a detail branch"
+        return self.frequency(views)
+
+    def inverse(self, spectrum: Tensor) -> Tensor:
+        """Real part of the inverse transform: a spectrum of `high_pass` -> views [B, C, H, W]."""
+        assert self.frequency is not None, "this network was made without a detail branch"
+        return self.frequency.inverse(spectrum)
 
     def visible_ids(self, noise: Tensor, mask_ratio: float) -> Tensor:
         """Ascending ids [B, V] of the patches that uniform `noise` [B, F] leaves visible."""
