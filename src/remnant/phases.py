@@ -159,8 +159,9 @@ class Phase:
     # Presentation symmetry: as often as exemplars are shown in part, new images too are cropped by
     # whole patches, since any other crop would tear those of an exemplar.
     aligns_new: bool = False
-    # What the memory would give back for each image of `data` (coded, completed): shown in place of
-    # the images wherever exemplars are shown whole. None: the images themselves.
+    # What the memory would give back for each image of `data` (coded, completed, known in part):
+    # shown in place of the images as exemplars are, but whole where new images are aligned. None:
+    # the images themselves.
     twins: ImageSet | None = None
     twin_ratio: float = 1.0  # how often
     # Twins are shown beside the images instead: a batch has `twin_views`.

@@ -14,12 +14,12 @@ from remnant.methods.coded_twins import with_coded_views
 from remnant.phases import Phase
 from remnant.testing import Trial
 from remnant.testing.presentation_checks import check_presentation
-from tests.support.tiny_methods import TRIALS
+from tests.support.tiny_methods import TRIALS, VARIANTS
 
 
 def trial(name: str, codec: dict[str, Any] | None = None, **settings: Any) -> Trial:
     """The trial of a method with other settings and, if given, another codec."""
-    made = TRIALS[name]()
+    made = (TRIALS | VARIANTS)[name]()
     assert made.memory is not None
     config = made.config.model_copy(update=settings)
     memory = made.memory
@@ -38,6 +38,7 @@ ALIKE = {
     "bimae, coded patches completed": lambda: trial(
         "bimae", CODED_PATCHES, **SYMMETRIC, exact_view_ratio=0.0
     ),
+    "bimae, stored units": lambda: trial("bimae, stored units", codec_view_ratio=1.0),
     "dytox, by stored patches": lambda: trial("dytox", **SYMMETRIC, masked_input="tokens"),
     # With a border as wide as a patch, they are cropped by whole patches.
     "bimae, cropped by patches": lambda: replace(

@@ -255,6 +255,32 @@ def test_new_images_come_from_their_twins_as_often_as_asked_for(ratio: float) ->
     assert (old > -1.9).all()
 
 
+@pytest.mark.parametrize("partial_view_ratio", [0.0, 0.5, 1.0])
+def test_twins_known_in_part_are_shown_as_exemplars_are(partial_view_ratio: float) -> None:
+    data, replay = make_set(2, 40, size=8), half_known(make_set(2, 40, size=8, first_id=90))
+    black = replace(data, images=ArrayImages(torch.zeros(80, 8, 8, 3, dtype=torch.uint8)))
+    feeder = make_feeder(
+        data,
+        replay,
+        "none",
+        partial_view_ratio=partial_view_ratio,
+        num_epochs=4,
+        twins=half_known(black),
+        twin_ratio=0.5,
+    )
+    is_twin, _ = seen_by_origin(feeder, lambda batch: batch.views.flatten(1).amax(dim=1) < -1.9)
+    in_part, old = seen_by_origin(feeder, lambda batch: num_known(batch) == 8)
+    assert float(is_twin.double().mean()) == pytest.approx(0.5, abs=0.1)
+    assert not (in_part & ~is_twin).any()  # new images themselves are known whole
+    for shown in (in_part[is_twin], old):
+        assert float(shown.double().mean()) == pytest.approx(partial_view_ratio, abs=0.12)
+    labels, ids = (
+        seen_by_origin(feeder, lambda batch, name=name: getattr(batch, name))[0]
+        for name in ("labels", "ids")
+    )
+    assert torch.equal(labels, data.labels[ids])  # of the images, whatever their twins say
+
+
 def test_pairs_are_an_image_and_its_twin_under_the_same_crop_and_flip() -> None:
     data, replay = make_set(2, 20, size=8), make_set(2, 20, size=8, first_id=90)
     assert isinstance(data.images, ArrayImages)

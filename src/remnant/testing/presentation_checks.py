@@ -33,7 +33,7 @@ class Look:
 def check_presentation(trial: Trial) -> None:
     """Where settings promise it, nothing but content tells a replayed image from a new one.
 
-    They do by `presentation="symmetric"` and by `codec_view_ratio=1`, with exemplars kept whole.
+    They do by `presentation="symmetric"` and by `codec_view_ratio=1`.
 
     Compares how often a black border is to be seen, how much of an image is shown, and how often
     what is shown is neither coded nor completed.

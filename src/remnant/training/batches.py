@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -75,12 +75,15 @@ class Feeder:
         *,
         has_pinned_memory: bool = False,
     ) -> None:
-        self._sets = [phase.data] if phase.replay is None else [phase.data, phase.replay]
-        self._num_new = len(phase.data)
-        self._twins, self._twin_ratio = phase.twins, phase.twin_ratio
+        drawn = [phase.data] if phase.replay is None else [phase.data, phase.replay]
+        labels = torch.cat([part.labels for part in drawn])
+        self._labels, self._ids = labels, torch.cat([part.ids for part in drawn])
+        # Twins, behind all that is drawn, are other looks of the images of the first set.
+        self._sets = drawn if phase.twins is None else [*drawn, phase.twins]
+        self._num_new, self._first_twin = len(phase.data), len(labels)
+        self._twin_ratio = 0.0 if phase.twins is None else phase.twin_ratio
         self._shows_pairs = phase.shows_pairs
         self._aligns_new = phase.aligns_new
-        labels = torch.cat([part.labels for part in self._sets])
         self.sampler = Sampler(
             labels, len(phase.data), phase.schedule, derive_seed(seed, "sampling")
         )
@@ -136,36 +139,44 @@ class Feeder:
     def _read(self, step: int, rows: slice) -> Rows:
         """Some rows of a step's global batch: no process decodes what another one trains on."""
         positions = self.sampler.positions(step)[rows]
-        known, aligned = known_patches(self._sets, positions), None
-        if known is not None:
-            is_new, is_whole = positions < self._num_new, self._is_shown_whole(step, rows)
+        is_new, is_twin = positions < self._num_new, self._is_twin(step, rows, positions)
+        is_whole, aligned = None, None
+        if any(part.is_known is not None for part in self._sets):
+            is_whole = self._is_shown_whole(step, rows)
             if self._aligns_new:
                 aligned = is_new & ~is_whole
-            known |= is_whole[:, None, None]
+                is_twin &= is_whole
         draws = None
         if self._look.augment.crops_on_read:
             draws = self._draw(step, rows, "crop", 4)
-        read = read_rows(self._sets, positions, known, draws, aligned)
-        if self._twins is None:
-            return read
-        is_twin = positions < self._num_new
-        if self._twin_ratio < 1:
-            is_twin &= self._draw(step, rows, "twin") < self._twin_ratio
-        return self._with_twins(self._twins, read, positions, is_twin, draws)
+        shown = positions
+        if not self._shows_pairs:
+            shown = torch.where(is_twin, positions + self._first_twin, positions)
+        known = known_patches(self._sets, shown)
+        if known is not None and is_whole is not None:
+            known |= is_whole[:, None, None]
+        images, beside = read_images(self._sets, shown, known, draws, aligned), None
+        if self._shows_pairs:
+            changed = torch.nonzero(is_twin).flatten()
+            cropped = None if draws is None else draws[changed]
+            beside = images.clone()
+            beside[changed] = self._sets[-1].images.read(positions[changed], cropped)
+        return Rows(
+            images=images,
+            labels=self._labels[positions],
+            ids=self._ids[positions],
+            is_replay=~is_new,
+            is_known=known,
+            is_aligned=aligned,
+            twins=beside,
+        )
 
-    def _with_twins(
-        self, twins: ImageSet, rows: Rows, positions: Tensor, is_twin: Tensor, draws: Tensor | None
-    ) -> Rows:
-        """New images that are shown whole, as the memory would give them back."""
-        if rows.is_known is not None:
-            is_twin &= rows.is_known.flatten(1).all(dim=1)
-        if rows.is_aligned is not None:
-            is_twin &= ~rows.is_aligned
-        places = torch.nonzero(is_twin).flatten()
-        twin_draws = None if draws is None else draws[places]
-        images = rows.images.clone() if self._shows_pairs else rows.images
-        images[places] = twins.images.read(positions[places], twin_draws)
-        return replace(rows, twins=images) if self._shows_pairs else rows
+    def _is_twin(self, step: int, rows: slice, positions: Tensor) -> Tensor:
+        """Which rows are new images that are shown as the memory would give them back."""
+        is_twin = (positions < self._num_new) & (self._twin_ratio > 0)
+        if 0 < self._twin_ratio < 1:
+            is_twin &= self._draw(step, rows, "twin") < self._twin_ratio
+        return is_twin
 
     def _is_shown_whole(self, step: int, rows: slice) -> Tensor:
         """Which rows count as whole whatever is known of them: bool [n]."""
@@ -227,35 +238,30 @@ def known_patches(sets: list[ImageSet], positions: Tensor) -> Tensor | None:
     return known
 
 
-def read_rows(
+def read_images(
     sets: list[ImageSet],
     positions: Tensor,
     known: Tensor | None,
     draws: Tensor | None,
-    aligned: Tensor | None = None,
-) -> Rows:
-    """Rows of several sets as if they stood one after the other.
+    aligned: Tensor | None,
+) -> Tensor:
+    """Images uint8 [n, H, W, C] of several sets as if they stood one after the other.
 
-    Images of which only some patches count are read as they are: a crop would tear the patches.
+    Those of which only some patches count are read as they are: a crop would tear the patches.
     """
     size = len(positions)
     images = torch.empty(size, *sets[0].images.shape, dtype=torch.uint8)
-    labels = torch.empty(size, dtype=torch.int64)
-    ids = torch.empty(size, dtype=torch.int64)
-    is_replay = torch.zeros(size, dtype=torch.bool)
     is_whole = torch.ones(size, dtype=torch.bool) if known is None else known.flatten(1).all(1)
     if aligned is not None:
         is_whole &= ~aligned
     for part, rows, places in _split(sets, positions):
-        labels[rows], ids[rows] = part.labels[places], part.ids[places]
-        is_replay[rows] = part is not sets[0]
         if draws is None:
             images[rows] = part.images.read(places)
             continue
         whole, torn = is_whole[rows], ~is_whole[rows]
         images[rows[whole]] = part.images.read(places[whole], draws[rows[whole]])
         images[rows[torn]] = part.images.read(places[torn])
-    return Rows(images, labels, ids, is_replay, known, aligned)
+    return images
 
 
 def _split(sets: list[ImageSet], positions: Tensor) -> Iterator[tuple[ImageSet, Tensor, Tensor]]:
