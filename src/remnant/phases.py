@@ -211,11 +211,11 @@ class Reader(Protocol):
         """
         ...
 
-    def hold(self, batches: Iterable[Tensor], count: int, shape: Shape) -> Images:
-        """`count` images that come in batches, uint8 [b, *shape], to be read while a task lasts.
+    def hold(self, batches: Iterable[Tensor], labels: Tensor, shape: Shape) -> Images:
+        """Images that come in batches, uint8 [b, *shape], to be read while a task lasts.
 
         Few are held in memory, many in a scratch file: what a method computes from all exemplars
-        must not grow with the classes.
+        must not grow with the classes. `labels` [N] are those of the images.
         """
         ...
 

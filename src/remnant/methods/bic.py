@@ -225,5 +225,5 @@ def join(new: ImageSet, exemplars: ImageSet, reader: Reader) -> ImageSet:
     """Both in one set, decoded once, with ids that count from 0."""
     labels = torch.cat([new.labels, exemplars.labels])
     batches = chain(reader.images(new), reader.images(exemplars))
-    images = reader.hold(batches, len(labels), new.images.shape)
+    images = reader.hold(batches, labels, new.images.shape)
     return ImageSet(images, labels, torch.arange(len(labels)))

@@ -18,7 +18,9 @@ def coded_twins(memory: Memory | None, new: ImageSet, reader: Reader) -> ImageSe
     """Each of the new images through the codec; None where nothing is replayed yet."""
     if memory is None or not memory.labels:
         return None
-    return memory.present(image for batch in reader.images(new) for image in batch.numpy())
+    coded = memory.present(image for batch in reader.images(new) for image in batch.numpy())
+    assert coded is not None, "a task has images"
+    return replace(coded, labels=new.labels, ids=new.ids)
 
 
 def with_coded_views(

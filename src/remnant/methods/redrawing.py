@@ -72,7 +72,7 @@ def complete_set(network: MaskedNetwork, stored: ImageSet, reader: Reader) -> Im
         complete_images(network, stored.images.read(rows), stored.is_known[rows], reader)
         for rows in torch.arange(len(stored)).split(at_once)
     )
-    return replace(stored, images=reader.hold(completed, len(stored), stored.images.shape))
+    return replace(stored, images=reader.hold(completed, stored.labels, stored.images.shape))
 
 
 @torch.no_grad()

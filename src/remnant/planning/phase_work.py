@@ -36,13 +36,15 @@ class PhaseWork:
 
 
 def count_phase(method: Method[Any], task: Task, phase: Phase, look: Preprocessing) -> PhaseWork:
-    sets = (phase.data, phase.replay)
+    sets = (phase.data, phase.replay, phase.twins)
     is_partial = any(one is not None and one.is_known is not None for one in sets)
     flops: dict[tuple[bool, bool, bool], float] = {}
     method.train()
     with only_moving(method, phase):
         for in_part in (False, True) if is_partial else (False,):
-            shown = replace(phase, partial_view_ratio=float(in_part))
+            # New images are shown in part as their twins alone: all of them, where that is counted.
+            twin_ratio = 1.0 if in_part else phase.twin_ratio
+            shown = replace(phase, partial_view_ratio=float(in_part), twin_ratio=twin_ratio)
             for whole_step, batch in _batches(shown, look):
                 for is_replay in (False, True):
                     rows = torch.nonzero(batch.is_replay == is_replay).flatten()

@@ -7,7 +7,7 @@ the real numbers of images give what the run will take (`planning.workload`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from remnant.config import RunConfig
 from remnant.data import DatasetFacts
-from remnant.images import ArrayImages, ImageSet, Task
+from remnant.images import ArrayImages, Images, ImageSet, Shape, Task
 from remnant.memory import Memory, MemoryConfig
 from remnant.memory.codecs.rates import DEFAULT_QUALITY, RateConfig
 from remnant.methods import Method, build_method
@@ -211,6 +211,16 @@ class _CountingReader(ViewReader):
             self.on_exemplars += flops
         self.elsewhere -= count.flops  # counted from outside as well
         return output[:1].expand(len(images), *output.shape[1:]).clone()
+
+    def hold(self, batches: Iterable[Tensor], labels: Tensor, shape: Shape) -> Images:
+        """What completing new images takes grows with these, not with the exemplars."""
+        assert self._task is not None, "`begin` comes first"
+        with ShapeFlops() as count:
+            held = super().hold(batches, labels, shape)
+        if bool((labels >= self._task.num_old_classes).all()):
+            self.on_new += count.flops
+            self.elsewhere -= count.flops
+        return held
 
     def counting(self) -> AbstractContextManager[None]:
         """Within the block, whatever else is computed counts too."""

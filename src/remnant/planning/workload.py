@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from remnant.phases import Phase
 from remnant.planning.phase_work import PerClass, PhaseWork, is_whole
 from remnant.planning.rehearsal import Rehearsal, TaskWork
 
@@ -132,12 +133,20 @@ def _share_of_replay(work: PhaseWork, data: float, replay: float, size: TaskSize
 
 def _row(work: PhaseWork, is_whole_step: bool, is_replay: bool) -> float:
     """FLOPs of a row, on average over how it is shown."""
-    images = work.phase.replay if is_replay else work.phase.data
-    partial = 0.0
-    if images is not None and images.is_known is not None and not is_whole_step:
-        partial = work.phase.partial_view_ratio
+    partial = 0.0 if is_whole_step else _share_in_part(work.phase, is_replay)
     flops = work.flops
     whole = flops.get((is_whole_step, is_replay, False))
     if whole is None:  # such a step is too rare to be found among few
         whole = flops.get((not is_whole_step, is_replay, False), 0.0)
     return partial * flops.get((is_whole_step, is_replay, True), whole) + (1 - partial) * whole
+
+
+def _share_in_part(phase: Phase, is_replay: bool) -> float:
+    """How often a row is shown by its known patches alone."""
+    images = phase.replay if is_replay else phase.data
+    if images is not None and images.is_known is not None:
+        return phase.partial_view_ratio
+    twins = None if is_replay or phase.aligns_new else phase.twins
+    if twins is None or twins.is_known is None:
+        return 0.0
+    return phase.twin_ratio * phase.partial_view_ratio

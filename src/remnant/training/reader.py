@@ -56,8 +56,8 @@ class ViewReader:
             self.on_images(len(positions))
         return self._processes.gather(torch.cat(outputs))[: len(images)].cpu()
 
-    def hold(self, batches: Iterable[Tensor], count: int, shape: Shape) -> Images:
-        return hold_images(batches, count, shape, self._scratch)
+    def hold(self, batches: Iterable[Tensor], labels: Tensor, shape: Shape) -> Images:
+        return hold_images(batches, len(labels), shape, self._scratch)
 
     def views(self, images: Tensor) -> Tensor:
         return test_views(images.to(self._processes.device), self.mean, self.std)
