@@ -88,9 +88,9 @@ def _draw_density(figure: Figure, groups: Sequence[RunGroup]) -> None:
         _draw_mark(terms, place, _density(group, "intra"), 1)
         _draw_mark(terms, place, _density(group, "inter"), 2)
     ratio.set_yticks(range(len(groups)), [group.label for group in groups])
-    ratio.set(xlabel="pi: intra / inter", ylim=(len(groups) - 0.5, -0.5))
+    ratio.set(xlabel="π: intra / inter", ylim=(len(groups) - 0.5, -0.5))
     ratio.margins(x=0.3)  # room for the numbers
-    terms.set(xlabel="cosine similarity")
+    terms.set(xlabel="cosine")
     for index, name in ((1, "intra: in a class"), (2, "inter: between classes")):
         terms.plot([], [], MARKERS[index], color=SERIES[index], label=name)
     put_legend_above(terms, columns=2)
