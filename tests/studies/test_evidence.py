@@ -163,6 +163,25 @@ def test_all_others_means_those_of_the_study_whatever_was_asked_for(
         assert judgement().rival == rivals[-1].label
 
 
+def test_the_nearest_rival_is_found_over_shared_seeds(tmp_path: Path) -> None:
+    """Seed 0 is easy here: a rival that ran with it alone has a higher mean, and is no nearer."""
+    study = STUDIES["cifar100"]
+    claim = next(one for one in study.claims if not one.against)
+    rivals = [row for row in study.rows if row.is_rival and row.name != claim.row]
+    for seed, easier in ((0, 30.0), (1, 0.0)):
+        end = f"-seed-{seed}" if seed else ""
+        write_run(tmp_path, f"cifar100-mini-bimae-full{end}", seed, 60.0 + easier)
+        write_run(tmp_path, f"cifar100-mini-{rivals[0].preset}{end}", seed, 55.0 + easier)
+    for row in rivals[1:]:
+        write_run(tmp_path, f"cifar100-mini-{row.preset}", 0, 80.0)
+    runs = runs_of(study, "mini", (0, 1), (), ["published"])
+    found = Evidence(study, "mini", runs, tmp_path).judgements()
+    judgement = next(one for one in found if one.claim == claim)
+    assert judgement.rival == rivals[0].label
+    assert judgement.measured is not None
+    assert judgement.measured.mean == pytest.approx(5.0)
+
+
 def test_printed_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:
     write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
     evidence = evidence_of(tmp_path, (0,))

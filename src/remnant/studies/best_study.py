@@ -2,16 +2,12 @@
 
 from dataclasses import replace
 
-from remnant.studies.budgets_study import CONVOLUTIONS, ORDERS
+from remnant.studies.budgets_study import ORDERS, ROWS
 from remnant.studies.columns import in_tasks, smoke
-from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, Claim, Column, Row, Study
+from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, TFLOP, Claim, Column, Row, Study
 
 _CODED = {"memory.codec": {"name": "transform", "quality": "auto"}}
 _BALANCED = {"method.first.sampling": "balanced"}
-
-
-def _row(name: str, label: str) -> Row:
-    return Row(name, label, name, printed=())
 
 
 def _coded(columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -27,16 +23,11 @@ STUDY = Study(
     source="",
     question="Is the flagship first when every method has the codec and the sampling that suit it?",
     rows=(
-        Row("best", "Bilateral MAE, best options", "bimae", paper="best", printed=(), against="er"),
-        _row("er", "ER"),
-        Row("er-conv", "ER on the flagship's network", "er", changes=CONVOLUTIONS, printed=()),
-        _row("icarl", "iCaRL"),
-        _row("ucir", "UCIR"),
-        _row("wa", "WA"),
-        _row("bic", "BiC"),
-        _row("podnet", "PODNet"),
-        _row("expandable", "DER w/o P"),
-        _row("dytox", "DyTox"),
+        replace(ROWS[0], paper="best"),
+        *ROWS[1:-2],
+        Row("ucir", "UCIR", "ucir", printed=()),
+        Row("wa", "WA", "wa", printed=()),
+        *ROWS[-2:],
     ),
     columns={
         "smoke": smoke(""),
@@ -52,7 +43,7 @@ STUDY = Study(
         Claim("ends first at equal bytes", "best", ""),
         Claim("is first on average at equal bytes", "best", "", AVG),
     ),
-    metrics=(AVG, LAST, FORGETTING, NEWEST),
+    metrics=(AVG, LAST, FORGETTING, NEWEST, TFLOP),
     figures=("curves",),
     orders=ORDERS,
 )

@@ -129,7 +129,7 @@ class Evidence:
         have_run = [self.cells.get((name, column.name)) for name in names]
         rival = None
         if have_run and all(one is not None for one in have_run):
-            rival = _best([one for one in have_run if one is not None], claim.metric)
+            rival = _nearest(cell, [one for one in have_run if one is not None], claim.metric)
         if rival is None or not cell.runs:
             label = self.study.row(claim.against).label if claim.against else "all others"
             return Judgement(claim, column, label, printed, None, "not run")
@@ -210,13 +210,17 @@ def _test_images_per_task(run: RunFolder) -> list[int]:
     return [per_class * size for size in sizes]
 
 
-def _best(cells: Sequence[Cell], metric: Metric) -> Cell | None:
-    """The best of some cells by its mean; None while one of them has not run."""
-    spreads = [(cell, cell.measured(metric)) for cell in cells]
-    if not spreads or any(spread is None for _, spread in spreads):
+def _nearest(cell: Cell, rivals: Sequence[Cell], metric: Metric) -> Cell | None:
+    """The rival over which `cell` is least ahead; None while one of them cannot be compared.
+
+    Over the seeds that both have: seeds can have classes of their own, some easier than others, so
+    that means over different seeds say nothing.
+    """
+    gaps = [difference(cell, rival, metric) for rival in rivals]
+    if any(gap is None for gap in gaps):
         return None
-    sign = -1.0 if metric.is_lower_better else 1.0
-    return max(spreads, key=lambda pair: sign * pair[1].mean)[0]  # pyright: ignore
+    means = [gap.mean for gap in gaps if gap is not None]
+    return rivals[means.index(min(means))] if means else None
 
 
 def _printed(row: Row, column: Column, metric: Metric) -> float | None:
