@@ -38,6 +38,12 @@ ALIKE = {
     "bimae, coded patches completed": lambda: trial(
         "bimae", CODED_PATCHES, **SYMMETRIC, exact_view_ratio=0.0
     ),
+    "bimae, by coded patches": lambda: trial(
+        "bimae", CODED_PATCHES, **SYMMETRIC, exact_view_ratio=1.0
+    ),
+    "bimae, some by coded patches": lambda: trial(
+        "bimae", CODED_PATCHES, **SYMMETRIC, exact_view_ratio=0.5
+    ),
     "bimae, stored units": lambda: trial("bimae, stored units", codec_view_ratio=1.0),
     "dytox, by stored patches": lambda: trial("dytox", **SYMMETRIC, masked_input="tokens"),
     # With a border as wide as a patch, they are cropped by whole patches.
@@ -94,9 +100,12 @@ def test_others_refuse_coded_views(name: str, reason: str) -> None:
         replace(made, config=asked).build()
 
 
-def test_coded_views_are_of_exemplars_that_are_kept_whole() -> None:
-    with pytest.raises(InputError, match="exemplars that are kept whole"):
-        trial("er", CODED_PATCHES, codec_view_ratio=0.5).build()
+@pytest.mark.parametrize("name", ["er", "icarl", "bic"])
+def test_exemplars_of_which_parts_are_kept_are_filled_like_new_images(name: str) -> None:
+    check_presentation(trial(name, CODED_PATCHES, codec_view_ratio=1.0))
+
+
+def test_dytox_has_one_way_to_show_new_images_as_exemplars() -> None:
     with pytest.raises(InputError, match="always shown as exemplars are"):
         trial("dytox", WEBP, **SYMMETRIC, masked_input="mean", codec_view_ratio=0.5).build()
 

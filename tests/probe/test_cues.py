@@ -76,6 +76,28 @@ def test_whole_images_in_memory_are_probed_by_border_and_codec(coding: Path) -> 
     assert "jpeg" in by_name(table)["coded"].about
 
 
+def test_stored_patches_are_probed_with_their_own_pixels_and_as_the_codec_leaves_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codec = {"name": "coded-patches", "patch_size": 4, "mask_ratio": 0.75, "quality": 1}
+    memory = MemoryConfig.parse({"budget": "3images/class", "codec": codec})
+    augment = run_config("bimae").augment.model_copy(update={"train": "flip"})
+    folder = tiny_run(tmp_path / "coded", "bimae", memory=memory, augment=augment)
+    shown: list[Tensor] = []
+    predict = METHODS["bimae"].predict_parts  # pyright: ignore
+
+    def look(self: Any, views: Tensor, is_known: Tensor) -> Tensor:
+        shown.append(views)
+        return predict(self, views, is_known)
+
+    monkeypatch.setattr(METHODS["bimae"], "predict_parts", look)
+    table = probe_run(folder)
+    assert list(by_name(table)) == ["as they are", "masked", "coded", "completed"]
+    assert table.left_out == {"border": "augment.train=flip gives images no border"}
+    pixels, coded = shown[: len(shown) // 2], shown[len(shown) // 2 :]
+    assert not torch.allclose(torch.cat(pixels), torch.cat(coded))
+
+
 def test_a_network_that_goes_by_the_border_is_found_out(
     coding: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

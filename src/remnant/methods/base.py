@@ -35,6 +35,11 @@ class MethodConfig(Settings):
     def schedule(self, task: Task) -> Schedule:
         return self.first if task.index == 0 or self.later is None else self.later
 
+    @property
+    def corrects_prior(self) -> bool:
+        """Whether one of its schedules asks for that."""
+        return any(one is not None and one.corrects_prior for one in (self.first, self.later))
+
     @classmethod
     def chosen_by(cls, value: Any) -> type[Settings]:
         name = value.get("name") if isinstance(value, dict) else None
@@ -76,7 +81,6 @@ class Method(nn.Module, Generic[ConfigT]):
     forgets_exactly: ClassVar[bool] = False  # what is left is as if the class had never been seen
     needs_codec: ClassVar[str | None] = None  # the only one that it works with; None: any
     has_own_views: ClassVar[bool] = False  # it decides how often new images are shown coded
-    shows_parts: ClassVar[bool] = False  # with `codec_view_ratio` also where patches are stored
     may_be_infinite: ClassVar[tuple[str, ...]] = ()  # names in its state; all others are finite
     Config: ClassVar[type[MethodConfig]]
     backbone: nn.Module
@@ -84,25 +88,16 @@ class Method(nn.Module, Generic[ConfigT]):
 
     def __init__(self, config: ConfigT, context: MethodContext) -> None:
         super().__init__()
-        if not self.corrects_prior and any(
-            schedule is not None and schedule.corrects_prior
-            for schedule in (config.first, config.later)
-        ):
+        if config.corrects_prior and not self.corrects_prior:
             raise InputError(
-                f"{config.name} has no cross-entropy over all classes, which corrects_prior needs. "
-                "Leave it out."
+                f"{config.name} does not correct its loss: that takes a cross-entropy over all "
+                "classes. Leave corrects_prior out."
             )
         replays = self.uses_memory and self.trains
         if config.codec_view_ratio > 0 and (self.has_own_views or not replays):
             raise InputError(
                 f"codec_view_ratio shows new images as exemplars are replayed; {config.name} "
                 f"{'does so in its own way' if replays else 'replays none'}. Leave it out."
-            )
-        is_partial = context.memory is not None and context.memory.codec.is_partial
-        if config.codec_view_ratio > 0 and is_partial and not self.shows_parts:
-            raise InputError(
-                f"codec_view_ratio of {config.name} is about exemplars that are kept whole. Choose "
-                "such a codec, or leave it out."
             )
         self.config = config
         self.memory = context.memory

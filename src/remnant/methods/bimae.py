@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from remnant.images import ImageSet, Task
 from remnant.losses import distillation_loss
+from remnant.memory import PartialCodec
 from remnant.memory.keeps import Keeps, KeptTensors
 from remnant.methods.base import Method, MethodContext
 from remnant.methods.bimae_config import (
@@ -50,7 +51,6 @@ class BiMAE(Method[BiMAEConfig]):
     corrects_prior: ClassVar[bool] = True
     takes_known_classes: ClassVar[bool] = True
     has_one_row_per_class: ClassVar[bool] = True
-    shows_parts: ClassVar[bool] = True
 
     def __init__(self, config: BiMAEConfig, context: MethodContext) -> None:
         height, width, _ = context.image_shape
@@ -308,12 +308,23 @@ class BiMAE(Method[BiMAEConfig]):
             whole,
             players=players,
             partial_view_ratio=ratio,
-            aligns_new=self.config.presentation == "symmetric",
+            aligns_new=self._aligns_new,
             twins=self.twins,
             twin_ratio=self.config.twin_ratio,
             is_whole_step=self._is_unmasked,
             epochs=epochs,
         )
+
+    @property
+    def _aligns_new(self) -> bool:
+        """Symmetric, exact views of new images hide fresh patches at every step.
+
+        Not where stored patches have gone through a codec: then new images are shown as these are,
+        coded and by the patches that would be stored.
+        """
+        codec = None if self.memory is None else self.memory.codec
+        is_lossy = isinstance(codec, PartialCodec) and not codec.keeps_pixels
+        return self.config.presentation == "symmetric" and not is_lossy
 
     def _average(self) -> None:
         assert self.average is not None, "weights are averaged while a phase lasts"

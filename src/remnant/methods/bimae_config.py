@@ -136,8 +136,8 @@ def check_options(config: BiMAEConfig, num_patches: int) -> None:
             )
         if config.view != "full":
             raise InputError(
-                "convolutions keep other batch statistics for masked images than for whole ones, "
-                "which tests show. Set method.view=full, or method.network.encoder=vit."
+                "convolutions keep separate batch statistics for masked and for whole images, and "
+                "are tested on whole ones. Set method.view=full, or method.network.encoder=vit."
             )
     if config.view == "full":
         _check_full_view(config)
@@ -157,8 +157,8 @@ def _check_full_view(config: BiMAEConfig) -> None:
         )
     if config.presentation == "symmetric" and config.exact_view_ratio > 0:
         raise InputError(
-            "with method.view=full new images are seen whole, which exact views never are, so "
-            "method.presentation=symmetric cannot be kept. Leave one of them out."
+            "with method.view=full, method.presentation=symmetric cannot be kept by exact views. "
+            "Set method.codec_view_ratio=1 instead: new images are then shown as exemplars are."
         )
     if config.reconstruction != "off" and config.side_ratio == 0:
         raise InputError(

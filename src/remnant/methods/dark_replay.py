@@ -20,7 +20,7 @@ batch is the mean of those of its parts, by their sizes.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -47,6 +47,7 @@ class DarkReplayConfig(MethodConfig):
 
 class DarkReplay(Method[DarkReplayConfig]):
     Config = DarkReplayConfig
+    corrects_prior: ClassVar[bool] = True
 
     def __init__(self, config: DarkReplayConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -64,7 +65,7 @@ class DarkReplay(Method[DarkReplayConfig]):
     def loss(self, batch: Batch) -> Terms:
         scores = self.predict(batch.views)  # [B, K]
         to_scores, to_labels = split_replayed(batch.is_replay)
-        losses = F.cross_entropy(scores, batch.labels, reduction="none")  # [B]
+        losses = F.cross_entropy(batch.corrected(scores), batch.labels, reduction="none")  # [B]
         terms = {"classify": mean_of(losses, ~batch.is_replay)}
         if len(self.stored) > 0:
             stored = self.stored[batch.ids[to_scores.cpu()]].to(scores.device)  # [B', K]

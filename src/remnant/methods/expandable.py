@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -41,6 +41,7 @@ class ExpandableConfig(MethodConfig):
 
 class Expandable(Method[ExpandableConfig]):
     Config = ExpandableConfig
+    corrects_prior: ClassVar[bool] = True
 
     def __init__(self, config: ExpandableConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -71,7 +72,7 @@ class Expandable(Method[ExpandableConfig]):
 
     def loss(self, batch: Batch) -> Terms:
         features = self.network.features(batch.views)
-        return classify(self.network, features, batch.labels, self.config.auxiliary_weight)
+        return classify(self.network, features, batch, self.config.auxiliary_weight)
 
     def predict(self, views: Tensor) -> Tensor:
         return self.network(views)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, field_validator
@@ -63,6 +63,7 @@ class ExpandablePrunedConfig(MethodConfig):
 
 class ExpandablePruned(Method[ExpandablePrunedConfig]):
     Config = ExpandablePrunedConfig
+    corrects_prior: ClassVar[bool] = True
 
     def __init__(self, config: ExpandablePrunedConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -128,7 +129,7 @@ class ExpandablePruned(Method[ExpandablePrunedConfig]):
     def loss(self, batch: Batch) -> Terms:
         network, config, gates = self.network, self.config, self._gates(batch)
         features = network.features(batch.views, gates)
-        terms = classify(network, features, batch.labels, config.auxiliary_weight)
+        terms = classify(network, features, batch, config.auxiliary_weight)
         if gates is not None:
             terms["sparsity"] = config.sparsity_weight * network.newest.used_ratio(gates)
         return terms

@@ -44,10 +44,11 @@ def restarting(phase: Phase, restart: Callable[[], None]) -> Iterator[Phase]:
 
 
 def classify(
-    network: ExpandableNetwork, features: Tensor, labels: Tensor, auxiliary_weight: float
+    network: ExpandableNetwork, features: Tensor, batch: Batch, auxiliary_weight: float
 ) -> Terms:
     """Cross-entropy of all classes, and of the newest features, to which old classes are one."""
-    terms = {"classify": F.cross_entropy(network.classifier(features), labels)}
+    labels, scores = batch.labels, batch.corrected(network.classifier(features))
+    terms = {"classify": F.cross_entropy(scores, labels)}
     if network.auxiliary is not None:
         num_new = network.auxiliary.num_classes - 1
         num_old = network.classifier.num_classes - num_new

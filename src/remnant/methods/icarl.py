@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from remnant.errors import InputError
 from remnant.images import Task
 from remnant.losses import sigmoid_losses
 from remnant.memory.keeps import Keeps
@@ -44,6 +45,11 @@ class ICaRL(Method[ICaRLConfig]):
 
     def __init__(self, config: ICaRLConfig, context: MethodContext) -> None:
         super().__init__(config, context)
+        if config.corrects_prior and config.loss == "sigmoid":
+            raise InputError(
+                "corrects_prior is about a cross-entropy over all classes. Set "
+                "method.loss=softmax, or leave corrects_prior out."
+            )
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
         self.nearest_mean = NearestMean(self.classifier.width)
         self.num_averaged = sum(context.task_sizes) if config.average_over == "stream" else None

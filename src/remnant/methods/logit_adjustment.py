@@ -37,7 +37,7 @@ class LogitAdjustment:
         self._classifier, self._weight = classifier, weight
         if weight == 0:
             return
-        if any(one is not None and one.corrects_prior for one in (config.first, config.later)):
+        if config.corrects_prior:
             raise InputError(
                 "logit_adjustment takes from the scores what corrects_prior keeps out of them "
                 "already. Leave one of them out."

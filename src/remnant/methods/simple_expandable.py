@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -59,6 +59,7 @@ class SimpleExpandableConfig(MethodConfig):
 
 class SimpleExpandable(Method[SimpleExpandableConfig]):
     Config = SimpleExpandableConfig
+    corrects_prior: ClassVar[bool] = True
 
     def __init__(self, config: SimpleExpandableConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -100,11 +101,11 @@ class SimpleExpandable(Method[SimpleExpandableConfig]):
         )
 
     def loss(self, batch: Batch) -> Terms:
-        return self._classify(self.network.features(batch.views), batch.labels)
+        return self._classify(self.network.features(batch.views), batch)
 
-    def _classify(self, features: Tensor, labels: Tensor) -> Terms:
+    def _classify(self, features: Tensor, batch: Batch) -> Terms:
         scores = self.network.classifier(features)  # [B, K]
-        terms = {"classify": F.cross_entropy(scores, labels)}
+        terms = {"classify": F.cross_entropy(batch.corrected(scores), batch.labels)}
         if self.teacher is not None:
             old = self.teacher(features[:, : self.teacher.network.width].detach())  # [B, K_old]
             old_share = old.shape[1] / scores.shape[1]
@@ -117,7 +118,7 @@ class SimpleExpandable(Method[SimpleExpandableConfig]):
         features, newest = self.network.features(batch.views), self.network.newest
         is_kept = newest.feature_channels(newest.is_kept)
         distance = F.mse_loss(features[:, -newest.width :], self.uncut(batch.views)[:, is_kept])
-        terms = self._classify(features, batch.labels)
+        terms = self._classify(features, batch)
         return terms | {"regress": self.config.regression_weight * distance}
 
     def predict(self, views: Tensor) -> Tensor:

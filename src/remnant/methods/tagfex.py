@@ -22,7 +22,7 @@ Departs from [tagfex]: classifiers, projector and predictor are drawn as `nn.Lin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -75,6 +75,7 @@ class TaskHeads(nn.Module):
 
 class TagFex(Method[TagFexConfig]):
     Config = TagFexConfig
+    corrects_prior: ClassVar[bool] = True
 
     def __init__(self, config: TagFexConfig, context: MethodContext) -> None:
         super().__init__(config, context)
@@ -128,7 +129,7 @@ class TagFex(Method[TagFexConfig]):
         embedded = self.guide.projector(guide_features)
         is_pair = pairs(batch)
         temperature = config.contrast_temperature
-        classify = F.cross_entropy(scores, batch.labels)
+        classify = F.cross_entropy(batch.corrected(scores), batch.labels)
         contrast = contrastive_loss(embedded, embedded, is_pair, temperature)
         if self.heads is None or self.teacher is None:
             return {"classify": classify, "contrast": config.contrast_weight * contrast}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from remnant.images import ArrayImages, ImageSet
-from remnant.memory import Memory
+from remnant.memory import Memory, PartialCodec
 from remnant.methods import Completes, SeesParts
 from remnant.probe.finished_run import FinishedRun
 from remnant.views.augment import AugmentConfig, train_views
@@ -31,8 +31,11 @@ def looks_of(run: FinishedRun) -> tuple[list[Look], dict[str, str]]:
     """The looks that a run's images can have, plain first; and the others, with the reason."""
     looks = [Look("as they are", "test images as they are", lambda images: _predict(run, images))]
     left_out: dict[str, str] = {}
-    padding = run.config.augment.padding
-    if padding == 0:
+    augment = run.config.augment
+    padding = augment.padding
+    if augment.train not in ("crop", "crop-flip"):
+        left_out["border"] = f"augment.train={augment.train} gives images no border"
+    elif padding == 0:
         left_out["border"] = "crops have no border: augment.padding is 0"
     else:
         about = f"shifted by up to {padding} px, with a black border, as training crops"
@@ -43,7 +46,6 @@ def looks_of(run: FinishedRun) -> tuple[list[Look], dict[str, str]]:
         return looks, left_out | dict.fromkeys(("masked", "completed", "coded"), reason)
     if memory.codec.is_partial:
         looks += _partial_looks(run, memory, left_out)
-        left_out["coded"] = "the memory keeps parts of images: see masked"
     else:
         left_out |= dict.fromkeys(("masked", "completed"), "the memory keeps whole images")
         about = f"as the memory gives them back, by the codec {memory.config.codec.name}"
@@ -56,7 +58,14 @@ def looks_of(run: FinishedRun) -> tuple[list[Look], dict[str, str]]:
 def _partial_looks(run: FinishedRun, memory: Memory, left_out: dict[str, str]) -> Iterator[Look]:
     about = "by the patches that the memory would keep, as the method takes them"
     yield Look("masked", about, lambda images: _predict_masked(run, memory, images))
-    method = run.method
+    method, codec = run.method, memory.codec
+    if not isinstance(method, SeesParts):
+        left_out["coded"] = "the memory keeps parts of images, which are masked as they are coded"
+    elif isinstance(codec, PartialCodec) and codec.keeps_pixels:
+        left_out["coded"] = "the memory keeps patches as they are"
+    else:
+        about = f"by the same patches, as the codec {memory.config.codec.name} gives them back"
+        yield Look("coded", about, lambda images: _predict_masked(run, memory, images, True))
     if not isinstance(method, Completes) or not method.completes:
         left_out["completed"] = "the method does not complete images"
         return
@@ -99,15 +108,18 @@ def _moving_draws(draws: Tensor, padding: int) -> Tensor:
 
 
 @torch.no_grad()
-def _predict_masked(run: FinishedRun, memory: Memory, images: ImageSet) -> Tensor:
+def _predict_masked(
+    run: FinishedRun, memory: Memory, images: ImageSet, is_coded: bool = False
+) -> Tensor:
+    """By the patches that would be kept, with their own pixels or as the codec leaves them."""
     method, stored = run.method, _stored(run, memory, images)
     if not isinstance(method, SeesParts):
         return _predict(run, stored)  # hidden patches in the mean colour, as it is replayed
     assert stored.is_known is not None, "only a partial codec has masked images"
     labels = []
     for rows in torch.arange(len(images)).split(_AT_ONCE):
-        # The pixels themselves: what is hidden is hidden by the method.
-        views = run.reader.views(images.images.read(rows))
+        # What is hidden is hidden by the method.
+        views = run.reader.views((stored if is_coded else images).images.read(rows))
         scores = method.predict_parts(views, stored.is_known[rows].to(views.device))
         labels.append(scores.argmax(dim=1).cpu())
     return torch.cat(labels)[None]

@@ -22,7 +22,7 @@ class DrawSequence(Protocol):
     """An endless numbered sequence of positions."""
 
     def between(self, start: int, stop: int) -> Tensor:
-        """DrawSequence `start` to `stop` - 1: int64."""
+        """Draws `start` to `stop` - 1: int64."""
         ...
 
 
@@ -109,7 +109,7 @@ class ClassTurns:
         self._turns = EndlessShuffle(torch.arange(len(classes)), seed, "classes")
 
     def between(self, start: int, stop: int) -> Tensor:
-        """DrawSequence `start` to `stop` - 1."""
+        """Draws `start` to `stop` - 1."""
         chosen = self._turns.between(start, stop).tolist()
         rounds = [number // len(self._of_class) for number in range(start, stop)]
         drawn = [
@@ -134,7 +134,7 @@ class SharedDraws:
         self._num_draws = num_draws
 
     def between(self, start: int, stop: int) -> Tensor:
-        """DrawSequence `start` to `stop` - 1."""
+        """Draws `start` to `stop` - 1."""
         counts = [self._num_new_before(number) for number in range(start, stop + 1)]
         is_new = torch.tensor(counts[1:]) > torch.tensor(counts[:-1])
         drawn = torch.empty(stop - start, dtype=torch.int64)

@@ -125,6 +125,7 @@ class PartialCodec(Codec, Generic[ConfigT]):
     """Parent of codecs that store some of the patches."""
 
     is_partial: ClassVar[bool] = True
+    keeps_pixels: ClassVar[bool] = False  # what is stored is given back unchanged
     config: ConfigT
 
     def __init__(self, config: ConfigT, image_shape: Shape) -> None:
@@ -179,6 +180,7 @@ class PatchCodec(PartialCodec[PatchesConfig]):
     """
 
     Config = PatchesConfig
+    keeps_pixels: ClassVar[bool] = True
     trial_settings = ({"mask_ratio": 0.75},)
 
     def __init__(self, config: PatchesConfig, image_shape: Shape) -> None:
