@@ -8,9 +8,9 @@ RUN_STAMP := .venv/.ready-to-run
 
 # Without the tools of developers, which take longer to install than the demo to run.
 demo: $(RUN_STAMP)
-	rm -rf runs/demo
-	$(BIN)/remnant reproduce demo --out runs/demo
-	@echo "Open runs/demo/demo-mini/index.html in a browser."
+	rm -rf build/demo
+	$(BIN)/remnant reproduce demo --out build/demo
+	@echo "Open build/demo/demo-mini/index.html in a browser."
 
 # Threads of several test processes would fight over the cores.
 test: $(STAMP) chromium

@@ -1,8 +1,9 @@
-"""What a user can get wrong, as one kind of error, and the hint at what was meant."""
+"""What a user can get wrong, as one kind of error, and hints at what was meant and what to do."""
 
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
 
 
@@ -14,3 +15,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The end of an error about an unknown name: ` Did you mean X?`, or nothing."""
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f" Did you mean {matches[0]}?" if matches else ""
+
+
+def command_text(*words: object) -> str:
+    """A command as it can be pasted into a shell."""
+    return shlex.join(str(word) for word in words)

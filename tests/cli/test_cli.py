@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,13 @@ def test_show_tells_the_plan_and_the_next_command(command: Command) -> None:
     assert "5 of 2 classes" in outcome.out
     assert "after task 1 to 5: 20 per class of 3,072 bytes" in outcome.out
     assert outcome.err == "next: remnant run digits-er\n"
+
+
+def test_a_suggested_command_can_be_pasted_into_a_shell(command: Command) -> None:
+    words = ["digits-er", "--set", 'memory.codec={"name": "raw"}', "--data-root", "my data"]
+    outcome = command("show", *words)
+    suggested = outcome.err.removeprefix("next: ").replace("\n", " ").rstrip()
+    assert shlex.split(suggested) == ["remnant", "run", *words]
 
 
 def test_show_tells_hours_where_it_is_asked_to_measure(

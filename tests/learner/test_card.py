@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from remnant.learner.reliability import measure_reliability
-from remnant.learner.store_card import write_card
-from remnant.learner.upkeep import score_folder
+from remnant.learner.scoring import ScoredFolder, score_folder
+from remnant.learner.store_card import card_text, write_card
 from tests.learner.test_store_commands import write_stripes
-from tests.support.small_learner import tiny_learner
+from tests.support.small_learner import stripes, tiny_learner
 
 
 def test_probabilities_are_compared_with_what_is_right() -> None:
@@ -50,3 +51,34 @@ def test_without_a_test_nothing_is_claimed(tmp_path: Path) -> None:
     assert "It was never measured: no test images were given." in text
     assert "## Reliability" not in text
     assert "## Confusion" not in text
+
+
+def test_a_test_image_that_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
+    store = tmp_path / "stripes.remnant"
+    learner = tiny_learner().partial_fit(write_stripes(tmp_path / "taught", "a", "c"))
+    learner.save(store)
+    test = write_stripes(tmp_path / "test", "a", "c", per_class=3, seed=9)
+    broken = next((test / "a").iterdir())
+    broken.write_bytes(broken.read_bytes()[:20])
+    scored = score_folder(learner.state_, test)
+    assert int(scored.confusion.sum()) == 5
+    assert scored.notes == (f"1 unreadable image is left out: {broken}.",)
+    assert scored.facts()["notes"] == list(scored.notes)
+    text = write_card(learner.state_, store, test)[0].read_text()
+    assert "of 5 test images are correct.\n\nNote: 1 unreadable image is left out" in text
+
+
+def test_names_with_a_bar_do_not_break_the_tables(tmp_path: Path) -> None:
+    names = ("a|b", "c|d")
+    images, labels = stripes("a", "c", per_class=6, seed=0)
+    renamed = [dict(zip(("a", "c"), names, strict=True))[label] for label in labels]
+    learner = tiny_learner().partial_fit(images, renamed)
+    learner.save(tmp_path / "stripes.remnant")
+    confusion = np.array([[1, 2], [0, 3]])
+    scored = ScoredFolder(names, confusion, [], [], measure_reliability(np.eye(2), np.arange(2)))
+    text = card_text(learner.state_, tmp_path / "stripes.remnant", scored)
+    rows = [line for line in text.splitlines() if line.startswith("| a")]
+    assert rows
+    for row in rows:
+        bars = re.findall(r"(?<!\\)\|", row)
+        assert len(bars) in (4, 6), row  # confusion and classes

@@ -318,6 +318,17 @@ def test_only_a_method_that_holds_images_out_can_reject(command: Command, store:
 # -------------------------------------------------------------------------------------------- card
 
 
+def test_a_page_that_would_overwrite_the_store_is_refused_before_training(
+    command: Command, store: Path
+) -> None:
+    named = store.with_name("x.html")
+    store.rename(named)
+    before = named.read_bytes()
+    outcome = command("learn", named, "more", "--card")
+    assert "the page would overwrite the store" in outcome.sentence
+    assert named.read_bytes() == before
+
+
 def test_a_card_tells_what_a_store_is(command: Command, store: Path) -> None:
     outcome = command("learn", store, "more", "--card")
     assert outcome.code == 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from remnant.cli import console
-from remnant.errors import InputError
+from remnant.errors import InputError, command_text
 
 if TYPE_CHECKING:
     from remnant.config import RunConfig
@@ -51,7 +51,10 @@ def show(
         console.out.print(line, markup=False)
     for line in settled_lines(given.model_dump(mode="json"), config.model_dump(mode="json")):
         console.out.print(line, markup=False)
-    console.suggest(f"remnant run {recipe}", *(f"--set {one}" for one in set_ or []))
+    options = [word for one in set_ or [] for word in ("--set", one)]
+    if data_root is not None:
+        options += ["--data-root", str(data_root)]
+    console.suggest(command_text("remnant", "run", recipe, *options))
 
 
 def _hours_of(config: RunConfig, flops: float) -> float:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from remnant.cli import console
 from remnant.cli.precision_option import measure_precision
-from remnant.errors import InputError
+from remnant.errors import InputError, command_text
 from remnant.terminal.visible import visible
 
 
@@ -210,9 +210,9 @@ def _guarding(folder: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if _has_run(folder):
-            console.notes.print(
-                f"stopped. To continue from the last checkpoint: remnant resume {folder}"
-            )
+            command = command_text("remnant", "resume", folder)
+            text = f"stopped. To continue from the last checkpoint: {command}"
+            console.notes.print(text, markup=False)
         sys.exit(130)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
@@ -220,9 +220,8 @@ def _guarding(folder: Path) -> Iterator[None]:
         if error.filename and _are_related(Path(error.filename), folder):
             advice = "Nothing was written; choose another --out."
         if _has_run(folder):
-            advice = (
-                f"What was done so far is kept. Fix the problem, then: remnant resume {folder}."
-            )
+            command = command_text("remnant", "resume", folder)
+            advice = f"What was done so far is kept. Fix the problem, then: {command}."
         raise InputError(f"{place}{error.strerror or error}. {advice}") from None
     finally:
         for empty in missing:
@@ -280,7 +279,7 @@ def _print_sweep(folder: Path, outcome: Any) -> None:
     if outcome.failed:
         console.notes.print(
             f"remnant: {len(outcome.failed)} of the runs failed: {', '.join(outcome.failed)}. To "
-            f"try them again: remnant resume {folder}",
+            f"try them again: {command_text('remnant', 'resume', folder)}",
             style="bold red",
             markup=False,
         )

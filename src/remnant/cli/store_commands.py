@@ -129,6 +129,8 @@ def learn(
         "options": console.parse_settings(set_, {}) or None,
     }
     parameters = {name: value for name, value in given.items() if value is not None}
+    if card:
+        check_card(store)
     with _explaining_stops(store):
         state = learn_into_store(store, folder, test=test, **parameters)
     console.out.print(newest_update(store_facts(state, store)))
@@ -199,6 +201,7 @@ def inspect(
         A folder of test images by class: the page then has a confusion matrix and the most
         confident mistakes.
     """
+    from remnant.learner.scoring import score_folder
     from remnant.learner.store import read_store
     from remnant.learner.summary import store_facts, write_gallery
     from remnant.terminal.store_tables import class_table, store_lines, update_table
@@ -208,7 +211,8 @@ def inspect(
         raise InputError("--test is for the page. Give --html FILE too, or use remnant score.")
     if html is not None:
         _check_target("--html", html, store)
-        write_gallery(state, store, html, test)
+        scored = None if test is None else score_folder(state, test)
+        write_gallery(state, store, html, scored)
     facts = store_facts(state, store)
     if as_json:
         console.print_json(facts)
@@ -280,6 +284,14 @@ def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
         f"{check.max_difference:.1e} on {check.num_images} images",
         markup=False,
     )
+
+
+def check_card(store: Path) -> None:
+    """Refuse, before anything is trained, a card or a page that could not be written."""
+    from remnant.learner.store_card import card_paths
+
+    for what, target in zip(("the card", "the page"), card_paths(store), strict=True):
+        _check_target(what, target, store)
 
 
 def tell_card(state: LearnerState, store: Path, test: Path | None) -> None:

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from remnant.cli import console
-from remnant.cli.store_commands import Card, tell_card
+from remnant.cli.store_commands import Card, check_card, tell_card
 from remnant.errors import InputError
 from remnant.terminal.visible import visible
 
@@ -44,8 +44,8 @@ def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> Non
     folder
         A folder with one sub-folder of images per class; all classes must be known.
     """
+    from remnant.learner.scoring import score_folder
     from remnant.learner.store import read_store
-    from remnant.learner.upkeep import score_folder
     from remnant.terminal.store_tables import score_table
 
     scored = score_folder(read_store(store), folder)
@@ -55,6 +55,8 @@ def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> Non
     facts = scored.facts()
     console.out.print(f"{facts['accuracy']:.1f} % of {facts['images']:,} images are correct\n")
     console.out.print(score_table(scored.class_rows()))
+    for note in scored.notes:
+        console.out.print(f"note: {visible(note)}", markup=False, highlight=False)
     if scored.files:
         console.out.print("\nmost frequent confusions:")
     for true, taken, count, total in scored.confusions()[:_SHOWN_MISTAKES]:
@@ -210,6 +212,8 @@ def rebuild(
         raise InputError(
             "nothing would change. Give --encoder, --method, --image-size, --epochs or --minutes."
         )
+    if card:
+        check_card(store)
     state = rebuild_store(store, **given)
     console.out.print(newest_update(store_facts(state, store)))
     if card:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from remnant.config import load_config
 from remnant.data import DATASETS
-from remnant.errors import InputError
+from remnant.errors import InputError, command_text
 from remnant.learner.learner_state import (
     LearnerConfig,
     LearnerParameters,
@@ -26,7 +26,8 @@ def read_run(folder: Path) -> LearnerState:
         InputError: The folder is not a finished run, or its last checkpoint cannot be read.
     """
     if not is_finished(folder):
-        raise InputError(f"{folder} must be a finished run; it is not. Finish it: remnant resume.")
+        command = command_text("remnant", "resume", folder)
+        raise InputError(f"{folder} must be a finished run; it is not. Finish it: {command}.")
     run, result = load_config(folder / CONFIG), read_result(folder)
     facts, sizes = DATASETS[run.data.dataset].facts, tuple(result.task_sizes)
     config = LearnerConfig(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from remnant.data.decode import ENDINGS
 from remnant.errors import InputError
-from remnant.images import ImageSet, patches_to_pixels
+from remnant.images import Images, ImageSet, patches_to_pixels
 from remnant.learner.decoded_inputs import read
 from remnant.learner.defaults import choose_training
 from remnant.learner.inputs import Label, RawInputs, gather
@@ -74,11 +74,11 @@ class Predictor:
 
     def scores(self, given: RawInputs) -> Tensor:
         """The method's scores, calibrated, float32 [N, K], of which a softmax is finite."""
-        return self._scored(given)[0]
+        return self._scored(self._images(given))[0]
 
-    def _scored(self, given: RawInputs) -> tuple[Tensor, np.ndarray]:
+    def _scored(self, images: ImageSet) -> tuple[Tensor, np.ndarray]:
         """Calibrated scores and probabilities, both float32 [N, K]."""
-        scores = self._reader.apply(self.state.method.predict, self._images(given))
+        scores = self._reader.apply(self.state.method.predict, images)
         scores = scores / self.state.temperature
         return scores, _finite(scores.softmax(dim=1).numpy())
 
@@ -126,13 +126,15 @@ class Predictor:
             )
 
     def _images(self, given: RawInputs) -> ImageSet:
-        pixels = read(given, self.state.config.image_size)
-        no_labels = torch.zeros(len(pixels), dtype=torch.int64)
-        return ImageSet(pixels, no_labels, torch.arange(len(pixels)))
+        return _unlabelled(read(given, self.state.config.image_size))
 
     def probabilities(self, images: Any) -> np.ndarray:
         """float32 [N, K]: the softmax of the scores; images as in `Learner.partial_fit`."""
-        return self._scored(gather(images))[1]
+        return self._scored(self._images(gather(images)))[1]
+
+    def probabilities_of(self, images: Images) -> np.ndarray:
+        """The same for images that have been read."""
+        return self._scored(_unlabelled(images))[1]
 
     def features(self, images: Any) -> np.ndarray:
         """float32 [N, D]; images as in `Learner.partial_fit`."""
@@ -167,6 +169,11 @@ class Predictor:
         assert stored is not None, "only asked for a class that has exemplars"
         assert completed is not None, "what is stored can be completed"
         return stored, completed
+
+
+def _unlabelled(pixels: Images) -> ImageSet:
+    no_labels = torch.zeros(len(pixels), dtype=torch.int64)
+    return ImageSet(pixels, no_labels, torch.arange(len(pixels)))
 
 
 def _pixels(images: ImageSet) -> np.ndarray:

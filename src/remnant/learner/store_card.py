@@ -10,18 +10,23 @@ from remnant._version import __version__
 from remnant.files import write_text
 from remnant.learner.learner_state import LearnerState
 from remnant.learner.reliability import measure_reliability
+from remnant.learner.scoring import ScoredFolder, score_folder
 from remnant.learner.summary import store_facts, write_gallery
-from remnant.learner.upkeep import ScoredFolder, score_folder
 from remnant.reports.units import bytes_text
 
 
-def write_card(state: LearnerState, store: Path, test: Path | None) -> list[Path]:
-    """Write NAME.card.md and NAME.html beside a store; with `test`, scored on that folder."""
+def card_paths(store: Path) -> tuple[Path, Path]:
+    """The card and the page beside a store: NAME.card.md and NAME.html."""
+    return store.with_suffix(".card.md"), store.with_suffix(".html")
+
+
+def write_card(state: LearnerState, store: Path, test: Path | None) -> tuple[Path, Path]:
+    """Write the card and the page of a store; with `test`, scored on that folder."""
     scored = None if test is None else score_folder(state, test)
-    card, page = store.with_suffix(".card.md"), store.with_suffix(".html")
+    card, page = card_paths(store)
     write_text(card, card_text(state, store, scored))
-    write_gallery(state, store, page, test)
-    return [card, page]
+    write_gallery(state, store, page, scored)
+    return card, page
 
 
 def card_text(state: LearnerState, store: Path, scored: ScoredFolder | None) -> str:
@@ -37,6 +42,10 @@ def _about(state: LearnerState, facts: dict[str, Any]) -> Iterator[str]:
     network = "trained from scratch on these images"
     if encoder is not None:
         network = f"the frozen encoder {encoder.name}, licence {encoder.licence}"
+        if state.method.trains:
+            network = (
+                f"the encoder {encoder.name}, its upper layers tuned; licence {encoder.licence}"
+            )
     seen = sum(one.get("images", 0) for one in facts["history"])
     yield ""
     count = len(facts["classes"])
@@ -64,6 +73,7 @@ def _accuracy(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[st
     if scored is not None:
         total = int(scored.confusion.sum())
         yield f"{scored.accuracy:.1f} % of {total:,} test images are correct."
+        yield from (f"\nNote: {note}" for note in scored.notes)
         return
     measured = [one for one in facts["history"] if one.get("accuracy") is not None]
     if not measured:
@@ -130,7 +140,8 @@ def _classes(facts: dict[str, Any], scored: ScoredFolder | None) -> Iterator[str
     for row in facts["classes"]:
         count, share, taken = rows.get(row["name"], ("", None, ""))
         right = "" if share is None else f"{share:.1f} %"
-        yield f"| {_cell(row['name'])} | {row['exemplars']:,} | {count} | {right} | {taken} |"
+        cells = [_cell(row["name"]), f"{row['exemplars']:,}", str(count), right, _cell(taken)]
+        yield f"| {' | '.join(cells)} |"
 
 
 def _updates(facts: dict[str, Any]) -> Iterator[str]:

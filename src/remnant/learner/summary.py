@@ -10,7 +10,7 @@ import numpy as np
 from remnant.data.decode import decode_file
 from remnant.learner.learner_state import LearnerState
 from remnant.learner.predictor import Exemplars, Predictor
-from remnant.learner.upkeep import score_folder
+from remnant.learner.scoring import ScoredFolder
 from remnant.learner.work_folder import work_folder
 from remnant.reports import write_store_page
 
@@ -55,11 +55,12 @@ def _class_rows(state: LearnerState) -> list[dict[str, Any]]:
     return rows
 
 
-def write_gallery(state: LearnerState, path: Path, out: Path, test: Path | None = None) -> Path:
+def write_gallery(
+    state: LearnerState, path: Path, out: Path, scored: ScoredFolder | None = None
+) -> Path:
     """Write a page with the figures of a store and its exemplars, as stored and as completed.
 
-    With `test`, a folder of class folders, also with the confusion matrix and the most confident
-    mistakes.
+    With a folder that was scored also with the confusion matrix and the most confident mistakes.
     """
     facts, predictor = store_facts(state, path), Predictor(state)
     least, most = _SHOWN_PER_CLASS
@@ -68,14 +69,13 @@ def write_gallery(state: LearnerState, path: Path, out: Path, test: Path | None 
     for row in facts["classes"]:
         kept = predictor.exemplars(row["name"]) if row["exemplars"] else None
         pictures.append([] if kept is None else _pictures(kept, limit))
-    scored = None if test is None else _scored(state, test)
-    return write_store_page(facts, pictures, out, scored)
+    shown = None if scored is None else _shown(state, scored)
+    return write_store_page(facts, pictures, out, shown)
 
 
-def _scored(state: LearnerState, test: Path) -> dict[str, Any]:
+def _shown(state: LearnerState, found: ScoredFolder) -> dict[str, Any]:
     """What the page shows of a test folder: figures, and the surest mistakes as pictures."""
-    found = score_folder(state, test)
-    shown = [
+    mistakes = [
         {
             "picture": decode_file(Path(file), min(state.config.image_size, _MISTAKE_SIDE)),
             "class": true,
@@ -84,7 +84,7 @@ def _scored(state: LearnerState, test: Path) -> dict[str, Any]:
         }
         for file, true, taken, share in found.files[:_SHOWN_MISTAKES]
     ]
-    return found.facts() | {"rows": found.class_rows(), "shown": shown}
+    return found.facts() | {"rows": found.class_rows(), "shown": mistakes}
 
 
 def _pictures(kept: Exemplars, limit: int) -> list[tuple[np.ndarray, np.ndarray | None, int]]:

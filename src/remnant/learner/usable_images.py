@@ -30,7 +30,7 @@ class UsableImages:
 
 
 def read_usable(given: RawInputs, size: int, *, is_strict: bool) -> UsableImages:
-    """Every image that can be read; a file that cannot is named and left out.
+    """Every image that can be read to learn from it, with notes on copies and sizes of classes.
 
     Args:
         given: With labels.
@@ -39,6 +39,16 @@ def read_usable(given: RawInputs, size: int, *, is_strict: bool) -> UsableImages
 
     Raises:
         InputError: No image of some class can be read, or one cannot and `is_strict`.
+    """
+    found = read_readable(given, size, is_strict=is_strict)
+    return replace(found, notes=(*found.notes, *_about(found.given, found.images)))
+
+
+def read_readable(given: RawInputs, size: int, *, is_strict: bool = False) -> UsableImages:
+    """Every image that can be read; a file that cannot is named and left out.
+
+    Raises:
+        InputError: As `read_usable`.
     """
     if is_strict:
         images, broken = read(given, size), {}
@@ -54,7 +64,7 @@ def read_usable(given: RawInputs, size: int, *, is_strict: bool) -> UsableImages
     if broken:
         notes.append(tell_unreadable([name_of(given.items[index], index) for index in broken]))
         given = _without(given, set(broken))
-    return UsableImages(given, images, (*notes, *_about(given, images)))
+    return UsableImages(given, images, tuple(notes))
 
 
 def shared_with(given: RawInputs, images: Images, test: RawInputs, tested: Images) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from remnant.config import RunConfig, load_config, override
 from remnant.data import describe_dataset, load_dataset
 from remnant.data.stream import TaskStream, resolve_tasks
-from remnant.errors import InputError
+from remnant.errors import InputError, command_text
 from remnant.methods import Method, build_method
 from remnant.runs.run_folder import CHECKPOINTS, CONFIG, is_finished
 from remnant.training.batches import Preprocessing
@@ -41,7 +41,8 @@ def open_run(folder: Path, data_root: Path | None = None) -> FinishedRun:
     """
     if not is_finished(folder):
         raise InputError(
-            f"{folder} must be a finished run; it is not. Finish it: remnant resume {folder}."
+            f"{folder} must be a finished run; it is not. Finish it: "
+            f"{command_text('remnant', 'resume', folder)}."
         )
     config = load_config(folder / CONFIG)
     places = {} if data_root is None else {"data.root": str(data_root)}

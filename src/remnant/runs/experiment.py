@@ -17,7 +17,7 @@ import torch
 from remnant.config import RunConfig, load_config, settle
 from remnant.data import describe_dataset, load_dataset
 from remnant.data.stream import TaskStream, resolve_tasks
-from remnant.errors import InputError
+from remnant.errors import InputError, command_text
 from remnant.files import new_folder, only_writer, remove_temporary_files, write_json
 from remnant.images import Task
 from remnant.methods import Draws, build_method
@@ -74,7 +74,8 @@ def _run(config: RunConfig, folder: Path, watchers: tuple[Watcher, ...]) -> RunR
     config = config.model_copy(update={"training": as_launched(config.training)})
     processes = _meet(config)
     config = settle(config)
-    advice = f"Choose another --out, or continue its run with remnant resume {folder}."
+    command = command_text("remnant", "resume", folder)
+    advice = f"Choose another --out, or continue its run with {command}."
     files = (CONFIG, ENVIRONMENT)
     with new_folder(folder, advice, files) if is_main_process() else nullcontext():
         if is_main_process():
@@ -105,7 +106,7 @@ def _resume(folder: Path, watchers: tuple[Watcher, ...]) -> RunResult:
             return read_result(folder)
         raise InputError(
             f"{folder} is finished. See {folder / REPORT}, or start a new run with "
-            f"remnant run {folder / CONFIG}."
+            f"{command_text('remnant', 'run', folder / CONFIG)}."
         )
     config = load_config(folder / CONFIG)
     training = with_recorded_threads(folder, as_launched(config.training))
@@ -378,7 +379,8 @@ def _one_voice(folder: Path) -> Iterator[None]:
         if not may_tell(folder):
             sys.exit(2)
         if isinstance(error, LostProcessError):
-            raise InputError(f"{error}. Continue the run with remnant resume {folder}.") from None
+            command = command_text("remnant", "resume", folder)
+            raise InputError(f"{error}. Continue the run with {command}.") from None
         raise
 
 

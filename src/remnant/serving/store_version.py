@@ -17,8 +17,8 @@ from remnant.errors import InputError
 from remnant.learner.inputs import FramedImage, Label, gather_labelled
 from remnant.learner.learner_state import LearnerState
 from remnant.learner.predictor import Predictor
+from remnant.learner.scoring import ScoredFolder, compare_labels, known_labels
 from remnant.learner.store import read_store
-from remnant.learner.upkeep import ScoredFolder, compare_labels, known_labels
 from remnant.memory import PartialCodec
 from remnant.serving.schemas import Guess, Prediction
 
