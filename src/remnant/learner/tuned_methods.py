@@ -14,6 +14,12 @@ from remnant.methods import METHODS, MethodConfig
 from remnant.methods.a_gem import AGEMConfig
 from remnant.methods.backbones import BackboneConfig
 from remnant.methods.bimae import BilateralConfig, BiMAEConfig
+from remnant.methods.bimae_best import (
+    BEST_OPTIMIZER,
+    BEST_OPTIONS,
+    BEST_PATCH_OPTIMIZER,
+    BEST_PATCH_OPTIONS,
+)
 from remnant.methods.cim import CIMConfig
 from remnant.methods.dark_replay import DarkReplayConfig
 from remnant.methods.dytox import DyToxConfig
@@ -42,14 +48,7 @@ def _schedule(optimizer: OptimizerConfig, epochs: int = 30, **changes: Any) -> S
 # Chosen: for residual networks the published rate (PyCIL: 0.1) under a cosine; for transformers
 # what was best on a holdout (docs/methods/bimae.md); for other networks what needs least tuning.
 _SGD = OptimizerConfig(lr=0.1, weight_decay=5e-4, schedule="cosine")
-_ADAMW = OptimizerConfig(
-    name="adamw", lr=1e-3, weight_decay=0.05, schedule="cosine", warmup_epochs=1
-)
 _PLAIN = OptimizerConfig(name="adam", lr=1e-3, schedule="cosine")
-_CONV_SGD = OptimizerConfig(
-    lr=0.05, nesterov=True, weight_decay=5e-4, schedule="cosine", warmup_epochs=1
-)
-
 _WARM_SGD = _SGD.model_copy(update={"warmup_epochs": 2.0})
 _ICARL_SGD = _SGD.model_copy(update={"lr": 0.2, "weight_decay": 2e-5})
 _COMPRESSING_SGD = _SGD.model_copy(update={"lr": 0.01})
@@ -79,14 +78,8 @@ TUNED: dict[str, MethodConfig] = {
         AGEMConfig(first=_HALF_NEW),
         BiMAEConfig(
             network=BilateralConfig(encoder="conv", patch_size=8),
-            first=_schedule(_CONV_SGD, sampling="balanced"),
-            has_detail_branch=False,
-            view="full",
-            reconstruction="off",
-            classify_weight=1.0,
-            label_smoothing=0.1,
-            codec_view_ratio=0.5,
-            logit_adjustment=1.0,
+            first=_schedule(BEST_OPTIMIZER, sampling="balanced"),
+            **BEST_OPTIONS,
         ),
         GEMConfig(first=_HALF_NEW),
         PASSConfig(first=_schedule(_LIGHT_ADAM), backbone=BackboneConfig(name="resnet32")),
@@ -122,12 +115,7 @@ TUNED: dict[str, MethodConfig] = {
 
 # Of exemplars stored as patches, which a transformer completes.
 _BIMAE_PATCHES = BiMAEConfig(
-    first=_schedule(_ADAMW, sampling="balanced"),
-    classify_weight=1.0,
-    exact_view_ratio=0.5,
-    presentation="symmetric",
-    distill_weight=1.0,
-    unmasked_ratio=0.2,
+    first=_schedule(BEST_PATCH_OPTIMIZER, sampling="balanced"), **BEST_PATCH_OPTIONS
 )
 _PATCH_CODECS = ("patches", "coded-patches")
 
@@ -148,7 +136,9 @@ def default_method(parameters: LearnerParameters) -> MethodConfig:
     if parameters.encoder is not None:
         return config.parse({"name": name, "encoder": parameters.encoder})
     fields = config.model_fields
-    optimizer = _ADAMW if "network" in fields else _SGD if "backbone" in fields else _PLAIN
+    optimizer = (
+        BEST_PATCH_OPTIMIZER if "network" in fields else _SGD if "backbone" in fields else _PLAIN
+    )
     needed = [field for field in fields if fields[field].is_required() and field != "first"]
     given, options = {}, parameters.options or {}
     for field in needed:

@@ -8,6 +8,12 @@ from typing import Any, Literal
 
 from remnant.memory import CodecConfig, PatchesConfig, RawConfig, TransformConfig
 from remnant.methods.bimae import BilateralConfig, BiMAEConfig
+from remnant.methods.bimae_best import (
+    BEST_OPTIMIZER,
+    BEST_OPTIONS,
+    BEST_PATCH_OPTIMIZER,
+    BEST_PATCH_OPTIONS,
+)
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.recipes.presets import Preset, Published, Setup
 from remnant.recipes.protocols import CIFAR100, LITE, SMALL, USUAL, mini_schedule
@@ -18,17 +24,11 @@ _SMALL = BilateralConfig(patch_size=4, width=128, mlp_width=512, fusion_mlp_widt
 # What [bimae] was trained with.
 _PAPER_OPTIMIZER = OptimizerConfig(name="adam", lr=1e-4, schedule="cosine")
 _PAPER = Schedule(epochs=400, batch_size=1024, optimizer=_PAPER_OPTIMIZER)
-# Beyond the paper, chosen on a holdout of the training images; see docs/methods/bimae.md.
-# Chosen: norms, biases and tokens decay with the rest, which MAE (He et al., CVPR 2022) exempts; at
-# these rates and lengths they shrink by one to three hundredths per task.
-_BEST_OPTIMIZER = OptimizerConfig(
-    name="adamw", lr=1e-3, weight_decay=0.05, schedule="cosine", warmup_epochs=1
-)
 # Chosen on the same holdout, where it helped the `exact` row; the others were not tried.
-_COMPONENT_OPTIMIZER = _BEST_OPTIMIZER.model_copy(update={"lr": 2e-3})
+_COMPONENT_OPTIMIZER = BEST_PATCH_OPTIMIZER.model_copy(update={"lr": 2e-3})
 _COMPONENT_MINI = mini_schedule(_COMPONENT_OPTIMIZER, sampling="balanced")
 _COMPONENT_DIGITS = Schedule(
-    epochs=20, batch_size=32, steps_from="new", sampling="balanced", optimizer=_BEST_OPTIMIZER
+    epochs=20, batch_size=32, steps_from="new", sampling="balanced", optimizer=BEST_PATCH_OPTIMIZER
 )
 _NETWORKS = (_TINY, _SMALL, BilateralConfig())
 # A wide and shallow network of convolutions, and a small one for the digits.
@@ -42,12 +42,7 @@ _CONV_WIDE = BilateralConfig(
 _CONV_224 = BilateralConfig(
     encoder="conv", patch_size=32, channels=(48, 96, 192, 320, 448), stem_channels=24
 )
-_CONV_OPTIMIZER = OptimizerConfig(
-    lr=0.05, nesterov=True, weight_decay=5e-4, schedule="cosine", warmup_epochs=1
-)
-
-
-_LONG = Schedule(epochs=100, batch_size=128, optimizer=_CONV_OPTIMIZER)
+_LONG = Schedule(epochs=100, batch_size=128, optimizer=BEST_OPTIMIZER)
 
 
 def best(
@@ -61,13 +56,7 @@ def best(
     method = BiMAEConfig(
         network=network,
         first=schedule.model_copy(update=balanced),
-        has_detail_branch=False,
-        view="full",
-        reconstruction="off",
-        classify_weight=1.0,
-        label_smoothing=0.1,
-        codec_view_ratio=0.5,
-        logit_adjustment=1.0,
+        **BEST_OPTIONS,
     )
     return Setup(method, about="best options", codec=TransformConfig(quality=quality))
 
@@ -77,17 +66,13 @@ def _best_patches(network: BilateralConfig, schedule: Schedule) -> Setup:
     method = BiMAEConfig(
         network=network,
         first=schedule.model_copy(update={"sampling": "balanced", "steps_from": "new"}),
-        classify_weight=1.0,
-        exact_view_ratio=0.5,
-        presentation="symmetric",
-        distill_weight=1.0,
-        unmasked_ratio=0.2,
+        **BEST_PATCH_OPTIONS,
     )
     return Setup(method, about="best options for patches", codec=_PATCHES)
 
 
 def _on_digits(epochs: int) -> Setup:
-    schedule = Schedule(epochs=epochs, batch_size=32, optimizer=_CONV_OPTIMIZER)
+    schedule = Schedule(epochs=epochs, batch_size=32, optimizer=BEST_OPTIMIZER)
     # The rule behind "auto" is made for photographs; digits are grey and take half of the bytes.
     return best(_CONV_DIGITS, schedule, quality=50)
 
@@ -160,7 +145,7 @@ PRESETS = (
         protocols=(*USUAL, "imagenet-full"),
         setups={
             "digits": _on_digits(20),
-            "mini": best(_CONV, mini_schedule(_CONV_OPTIMIZER)),
+            "mini": best(_CONV, mini_schedule(BEST_OPTIMIZER)),
             "cifar100": _printed(""),
             "imagenet": _printed(
                 "", PatchesConfig(patch_size=16), network=BilateralConfig(patch_size=16)
@@ -191,9 +176,9 @@ PRESETS = (
         protocols=(*SMALL, *LITE),
         setups={
             "digits": _best_patches(
-                _TINY, Schedule(epochs=20, batch_size=32, optimizer=_BEST_OPTIMIZER)
+                _TINY, Schedule(epochs=20, batch_size=32, optimizer=BEST_PATCH_OPTIMIZER)
             ),
-            "mini": _best_patches(_SMALL, mini_schedule(_BEST_OPTIMIZER)),
+            "mini": _best_patches(_SMALL, mini_schedule(BEST_PATCH_OPTIMIZER)),
         },
     ),
     _variant(
