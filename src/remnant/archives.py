@@ -105,7 +105,9 @@ def read_archive(
             "written by another program; restore it from a copy."
         ) from None
     if found != kind:
-        raise InputError(f"{path} must be a remnant {kind} file; it is a {found} file.")
+        raise InputError(
+            f"{path} must be a remnant {kind} file; it is a {found} file. Name a {kind} file."
+        )
     if found_version != version:
         raise InputError(
             f"{path} has {kind} format version {found_version}; this remnant reads version "

@@ -54,7 +54,7 @@ def test_a_run_that_cannot_be_estimated_is_named_and_the_others_are(
 @pytest.mark.parametrize("width", [80, 120])
 def test_images_flops_and_hours_are_shown_whole_however_long_a_name_is(width: int) -> None:
     name = "cifar100-mini-bimae-reconstruction-symmetric-order-dytox-3-seed-2"
-    one = Forecast(tiny_run(name), "to do", 1_230_000, 4.56e15, 1, 7.8, 0.15, 5 << 30, 1)
+    one = Forecast(tiny_run(name), "to do", 1_230_000, 4.56e15, 1, 7.8, 0.15, 5 << 30)
     console = Console(width=width, file=io.StringIO(), color_system=None)
     with console.capture() as shown:
         console.print(forecast_table([one], "a100", width))

@@ -34,7 +34,7 @@ def test_every_row_of_the_paper_stands_in_its_table() -> None:
 
 def test_a_table_says_what_the_forecasts_do() -> None:
     run = runs_of(STUDIES["detail-domain"], "paper", rows=["full"])[0]
-    known = Forecast(run, "to do", 10, 3e17, 12_900_000, None, 12.34, 5 << 30, 1)
+    known = Forecast(run, "to do", 10, 3e17, 12_900_000, None, 12.34, 5 << 30)
     filled = fill("<!-- paper: detail-domain -->\nold\n<!-- /paper -->", {run.name: known})
     assert "| Frequency | 12.9 M | 5.00 GiB | 3.0e+17 | 12.3 h |" in filled
     assert "old" not in filled

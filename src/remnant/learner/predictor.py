@@ -148,7 +148,7 @@ class Predictor:
         """
         label, memory = self.state.find(name), self.state.method.memory
         if memory is None:
-            raise InputError(f"{self.state.config.method.name} keeps no exemplars.")
+            raise InputError(f"{self.state.config.method.name} keeps no exemplars to show.")
         if label not in memory.labels:  # all were removed
             nothing = np.empty((0, *self.state.config.image_shape), np.uint8)
             return Exemplars(nothing, None, nothing, [])

@@ -98,9 +98,15 @@ def compare(receipt: Receipt, state: LearnerState) -> str:
     """
     name, digest = receipt.removed_class, state.digest()
     if digest == receipt.digest_before:
-        raise InputError(f"the store is the one from before {name!r} was forgotten.")
+        raise InputError(
+            f"the store is the one from before {name!r} was forgotten. Delete this copy, or give "
+            "the store that the receipt was written for."
+        )
     if any(str(name) == str(other) for other in state.classes):
-        raise InputError(f"the store knows {name!r}, which the receipt says was forgotten.")
+        raise InputError(
+            f"the store knows {name!r}, which the receipt says was forgotten. It has been taught "
+            "again since, or this is another store; forget it again, or give the right one."
+        )
     memory, gone = state.method.memory, set(receipt.removed_exemplars)
     for label in [] if memory is None else memory.labels:
         if memory is not None and gone & set(_digests(memory, label)):

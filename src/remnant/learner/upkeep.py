@@ -120,7 +120,9 @@ def _changed(path: str | Path, change: Callable[[LearnerState], LearnerState]) -
 
 def _memory_of(state: LearnerState) -> Memory:
     if state.method.memory is None:
-        raise InputError(f"{state.config.method.name} keeps no exemplars.")
+        raise InputError(
+            f"{state.config.method.name} keeps no exemplars, so that there is nothing to change."
+        )
     return state.method.memory
 
 

@@ -92,7 +92,10 @@ def probe_run(folder: Path, *, max_images: int = 2000, data_root: Path | None = 
         raise InputError(f"--images must be at least 1; got {max_images}.")
     run = open_run(folder, data_root)
     if len(run.stream) < 2:
-        raise InputError(f"{folder} has one task, so there are no old classes to probe.")
+        raise InputError(
+            f"{folder} has one task, so there are no old classes to probe. Give a "
+            "run of several tasks."
+        )
     last = run.stream[len(run.stream) - 1]
     tests, newest = run.stream.seen_tests(last), last.new_labels
     is_new = tests.labels >= newest.start

@@ -18,8 +18,6 @@ from remnant.studies.study import AVG, FORGETTING, LAST, Column, Row, Study
 
 CONTEST = "contest"
 COLUMN = "images"
-METHOD_NAMES = ("bimae", "er", "icarl", "bic")
-CODEC_NAMES = ("transform", "webp")
 
 
 class ContestRequest(BaseModel):

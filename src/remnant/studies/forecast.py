@@ -52,7 +52,6 @@ class Forecast:
     hours: float | None  # here, on one thread; None: not measured
     gpu_hours: float
     gpu_bytes: int  # of a training step at its own batch size, roughly
-    disk_bytes: int
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,6 @@ def _forecast(run: StudyRun, folder: Path, measured: Measurements, gpu: str) -> 
         gpu_hours(flops, gpu),
         # Weights, gradients and two moments; half precision halves what is saved.
         16 * parameters + measured.saved_bytes(run.config) * batch // 2,
-        _disk_bytes(parameters),
     )
 
 

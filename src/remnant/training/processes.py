@@ -107,7 +107,10 @@ class Processes:
             fabric.launch()
         except RuntimeError as error:  # a timeout, or an address where nobody listens
             reason = str(error).partition("\n")[0]
-            raise InputError(f"the processes of this run could not meet: {reason}") from error
+            raise InputError(
+                f"the processes of this run could not meet: {reason}. Check that all were started "
+                "with the same address and port, and try again."
+            ) from error
         return fabric
 
     @property

@@ -88,7 +88,10 @@ def load_standing_state(method: Method[Any], arrays: Arrays, of_memory: Any, sou
             kept.load_arrays(stored, of_memory, source)
             continue
         if _METADATA not in stored:
-            raise InputError(f"{source} does not hold the {kept.name} of {method.config.name}.")
+            raise InputError(
+                f"{source} does not hold the {kept.name} of {method.config.name}. It was written "
+                "by another version, or is damaged; start the run again with another --out."
+            )
         kept.load_arrays(stored, _read_metadata(stored.pop(_METADATA), source), source)
 
 
