@@ -1,16 +1,16 @@
 """The command line: one function per command, one file per family of commands.
 
 Heavy modules are imported by the commands that need them, so that --help is fast. To add a
-command, write a function in one of these files and register it below.
+command, write a function in one of these files and add it to a family below.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from remnant._version import __version__
 from remnant.cli import (
@@ -33,32 +33,59 @@ app = App(
     version=__version__,
     help="Class-incremental image learning with a replay memory counted in bytes.",
 )
-app.command(run_commands.run)
-app.command(run_commands.resume)
-app.command(run_commands.report)
-app.command(study_commands.reproduce)
-app.command(study_commands.study)
-app.command(study_commands.contest)
-app.command(probe_commands.probe)
-app.command(listing.list_, name="list")
-app.command(info_commands.show)
-app.command(info_commands.plan)
-app.command(info_commands.schema)
-app.command(info_commands.bench)
-app.command(data_commands.app)
-app.command(store_commands.learn)
-app.command(store_commands.predict)
-app.command(store_commands.inspect)
-app.command(store_commands.forget)
-app.command(store_commands.export)
-app.command(upkeep_commands.verify)
-app.command(upkeep_commands.score)
-app.command(upkeep_commands.undo)
-app.command(upkeep_commands.diff)
-app.command(upkeep_commands.rebudget)
-app.command(upkeep_commands.thin)
-app.command(upkeep_commands.rebuild)
-app.command(serve_commands.serve)
+_FAMILIES: dict[str, tuple[Any, ...]] = {
+    "Teach and use a classifier": (
+        store_commands.learn,
+        store_commands.predict,
+        upkeep_commands.score,
+        store_commands.inspect,
+        serve_commands.serve,
+        store_commands.export,
+    ),
+    "Look after a classifier": (
+        upkeep_commands.undo,
+        store_commands.forget,
+        upkeep_commands.verify,
+        upkeep_commands.diff,
+        upkeep_commands.rebudget,
+        upkeep_commands.thin,
+        upkeep_commands.rebuild,
+    ),
+    "Run methods": (
+        run_commands.run,
+        run_commands.resume,
+        run_commands.report,
+        probe_commands.probe,
+        data_commands.app,
+    ),
+    "Compare methods": (
+        study_commands.reproduce,
+        study_commands.study,
+        study_commands.contest,
+    ),
+    "Look up": (
+        listing.list_,
+        info_commands.show,
+        info_commands.plan,
+        info_commands.schema,
+        info_commands.bench,
+    ),
+}
+
+
+def _register(command: Any, group: Group) -> None:
+    if isinstance(command, App):  # commands of commands
+        command.group = group
+        app.command(command)
+    else:
+        app.command(command, name=command.__name__.rstrip("_"), group=group)
+
+
+for _place, (_title, _commands) in enumerate(_FAMILIES.items()):
+    _group = Group(_title, sort_key=_place)
+    for _command in _commands:
+        _register(_command, _group)
+app["--help"].group = app["--version"].group = Group("Options", sort_key=len(_FAMILIES))
 
 
 def main() -> None:

@@ -20,33 +20,33 @@ if TYPE_CHECKING:
 
 Floats = Annotated[bool, Parameter(name="--float", negative="")]
 Csv = Annotated[
-    bool, Parameter(name="--csv", negative="", help="print one line per class and file, as CSV")
+    bool, Parameter(name="--csv", negative="", help="Print one line per class and file, as CSV.")
 ]
 Reject = Annotated[
     bool,
     Parameter(
         name="--reject",
         negative="",
-        help="answer 'none of these' for images unlike any class taught",
+        help="Answer 'none of these' for images unlike any class taught.",
     ),
 ]
 Card = Annotated[
     bool,
-    Parameter(name="--card", negative="", help="also write NAME.card.md and NAME.html"),
+    Parameter(name="--card", negative="", help="Also write NAME.card.md and NAME.html."),
 ]
 Strict = Annotated[
     bool,
-    Parameter(name="--strict", negative="", help="refuse the folder if one image cannot be read"),
+    Parameter(name="--strict", negative="", help="Refuse the folder if one image cannot be read."),
 ]
 Tune = Annotated[
     bool,
     Parameter(
         name="--tune",
         negative="",
-        help="tune the upper layers of the encoder too, with replay; takes minutes",
+        help="Tune the upper layers of the encoder too, with replay; takes minutes.",
     ),
 ]
-Yes = Annotated[bool, Parameter(name="--yes", negative="", help="do not ask for confirmation")]
+Yes = Annotated[bool, Parameter(name="--yes", negative="", help="Do not ask for confirmation.")]
 
 
 def learn(
