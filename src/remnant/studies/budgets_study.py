@@ -21,14 +21,22 @@ VIEWS = {"method.codec_view_ratio": 0.5, "method.label_smoothing": 0.1}
 ROWS = (
     Row("best", "Bilateral MAE, best options", "bimae", printed=(), against="er"),
     Row("er", "ER", "er", printed=()),
-    Row("er-adjusted", "ER with adjusted scores", "er", changes=ADJUSTED, printed=()),
-    Row("er-conv", "ER on the flagship's network", "er", changes=CONVOLUTIONS, printed=()),
+    Row("er-adjusted", "ER with adjusted scores", "er", changes=ADJUSTED, printed=(), against="er"),
+    Row(
+        "er-conv",
+        "ER on the flagship's network",
+        "er",
+        changes=CONVOLUTIONS,
+        printed=(),
+        against="er",
+    ),
     Row(
         "er-views",
         "ER on the flagship's network and views",
         "er",
         changes=CONVOLUTIONS | VIEWS,
         printed=(),
+        against="er",
     ),
     Row("bic", "BiC", "bic", printed=()),
     # As its trials favoured; docs/methods/bimae.md.
