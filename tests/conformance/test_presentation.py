@@ -39,10 +39,7 @@ ALIKE = {
         "bimae", CODED_PATCHES, **SYMMETRIC, exact_view_ratio=0.0
     ),
     "bimae, by coded patches": lambda: trial(
-        "bimae", CODED_PATCHES, **SYMMETRIC, exact_view_ratio=1.0
-    ),
-    "bimae, some by coded patches": lambda: trial(
-        "bimae", CODED_PATCHES, **SYMMETRIC, exact_view_ratio=0.5
+        "bimae", CODED_PATCHES, presentation="published", exact_view_ratio=1.0, codec_view_ratio=1.0
     ),
     "bimae, stored units": lambda: trial("bimae, stored units", codec_view_ratio=1.0),
     "dytox, by stored patches": lambda: trial("dytox", **SYMMETRIC, masked_input="tokens"),
@@ -106,6 +103,8 @@ def test_exemplars_of_which_parts_are_kept_are_filled_like_new_images(name: str)
 
 
 def test_dytox_has_one_way_to_show_new_images_as_exemplars() -> None:
+    with pytest.raises(InputError, match=r"presentation=symmetric instead"):
+        trial("dytox", CODED_PATCHES, presentation="published", codec_view_ratio=0.5).build()
     with pytest.raises(InputError, match="always shown as exemplars are"):
         trial("dytox", WEBP, **SYMMETRIC, masked_input="mean", codec_view_ratio=0.5).build()
 

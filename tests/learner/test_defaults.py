@@ -201,7 +201,7 @@ def test_everything_chosen_can_be_set() -> None:
         ({"encoder": "gone.safetensors"}, "gone.safetensors does not exist"),
         ({"budget": "much"}, r"memory\.budget must be a positive amount"),
         ({"codec": "jpg"}, r"memory\.codec must be one of .* Did you mean jpeg"),
-        ({"width": 100}, "width must be a multiple of 16, 16 at least; got 100"),
+        ({"width": 100}, "width must be a multiple of 16, at least 16; got 100"),
         ({"method": "er", "width": 64}, "network of er has no width"),
         ({"augment": "spin"}, r"augment\.train must be one of"),
         ({"seed": -1}, "seed must be at least 0"),

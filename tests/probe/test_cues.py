@@ -79,23 +79,30 @@ def test_whole_images_in_memory_are_probed_by_border_and_codec(coding: Path) -> 
 def test_stored_patches_are_probed_with_their_own_pixels_and_as_the_codec_leaves_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    codec = {"name": "coded-patches", "patch_size": 4, "mask_ratio": 0.75, "quality": 1}
+    codec = {"name": "coded-patches", "patch_size": 4, "mask_ratio": 0.75, "quality": 50}
     memory = MemoryConfig.parse({"budget": "3images/class", "codec": codec})
     augment = run_config("bimae").augment.model_copy(update={"train": "flip"})
     folder = tiny_run(tmp_path / "coded", "bimae", memory=memory, augment=augment)
-    shown: list[Tensor] = []
+    shown: list[tuple[Tensor, Tensor]] = []
     predict = METHODS["bimae"].predict_parts  # pyright: ignore
 
     def look(self: Any, views: Tensor, is_known: Tensor) -> Tensor:
-        shown.append(views)
+        shown.append((views, is_known))
         return predict(self, views, is_known)
 
     monkeypatch.setattr(METHODS["bimae"], "predict_parts", look)
     table = probe_run(folder)
     assert list(by_name(table)) == ["as they are", "masked", "coded", "completed"]
     assert table.left_out == {"border": "augment.train=flip gives images no border"}
-    pixels, coded = shown[: len(shown) // 2], shown[len(shown) // 2 :]
-    assert not torch.allclose(torch.cat(pixels), torch.cat(coded))
+    half = len(shown) // 2  # of old images and of new ones, first with their own pixels
+    (pixels, is_known), (coded, same) = (
+        map(torch.cat, zip(*part, strict=True)) for part in (shown[:half], shown[half:])
+    )
+    assert torch.equal(is_known, same)
+    stored = is_known.repeat_interleave(4, 1).repeat_interleave(4, 2)[:, None].expand_as(pixels)
+    gap = (pixels - coded)[stored].abs().mean()
+    deviation = (pixels[stored] - pixels[stored].mean()).abs().mean()
+    assert 0 < gap < deviation  # coarse, but of the same patches
 
 
 def test_a_network_that_goes_by_the_border_is_found_out(

@@ -78,7 +78,8 @@ def _register(command: Any, group: Group) -> None:
         command.group = group
         app.command(command)
     else:
-        app.command(command, name=command.__name__.rstrip("_"), group=group)
+        name = "list" if command is listing.list_ else None
+        app.command(command, name=name, group=group)
 
 
 for _place, (_title, _commands) in enumerate(_FAMILIES.items()):

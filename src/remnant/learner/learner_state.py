@@ -59,7 +59,7 @@ class LearnerParameters(Settings):
     @classmethod
     def _check_width(cls, value: int | None) -> int | None:
         if value is not None and (value < 16 or value % 16):
-            raise InputError(f"width must be a multiple of 16, 16 at least; got {value}.")
+            raise InputError(f"width must be a multiple of 16, at least 16; got {value}.")
         return value
 
     @classmethod

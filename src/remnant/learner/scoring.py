@@ -78,6 +78,8 @@ class ScoredFolder:
 def score_folder(state: LearnerState, folder: Path) -> ScoredFolder:
     """Classify a folder of class folders and compare; what cannot be read is left out and named.
 
+    Folders that are too large to be held in memory are not tried first: there, it is an error.
+
     Raises:
         InputError: The folder has a class that the store does not know, or of which no image can
             be read.

@@ -60,7 +60,7 @@ def write_gallery(
 ) -> Path:
     """Write a page with the figures of a store and its exemplars, as stored and as completed.
 
-    With a folder that was scored also with the confusion matrix and the most confident mistakes.
+    With `scored`, also with the confusion matrix and the most confident mistakes.
     """
     facts, predictor = store_facts(state, path), Predictor(state)
     least, most = _SHOWN_PER_CLASS

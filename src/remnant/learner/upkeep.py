@@ -58,7 +58,9 @@ def thin_store(
         InputError: There is no such class or exemplar, or not exactly one thing is asked for.
     """
     if (keep is None) == (remove is None):
-        raise InputError("give either keep, how many exemplars stay, or remove, the number of one.")
+        raise InputError(
+            "give either keep (how many exemplars stay) or remove (the number of one)."
+        )
 
     def change(state: LearnerState) -> LearnerState:
         label, memory = state.find(name), _memory_of(state)
@@ -66,8 +68,12 @@ def thin_store(
             memory.thin_class(label, keep)
         elif remove is not None:
             count = len(memory.exemplar_bytes(label)) if label in memory.labels else 0
+            if count == 0:
+                raise InputError(f"class {name!r} has no exemplars left to remove.")
             if not 1 <= remove <= count:
-                raise InputError(f"class {name!r} has exemplars 1 to {count}; got {remove}.")
+                raise InputError(
+                    f"class {name!r} has exemplars 1 to {count}; got {remove}. Give one of these."
+                )
             memory.remove_exemplar(label, remove - 1)
         return state
 
@@ -121,12 +127,12 @@ def _changed(path: str | Path, change: Callable[[LearnerState], LearnerState]) -
 def _memory_of(state: LearnerState) -> Memory:
     if state.method.memory is None:
         raise InputError(
-            f"{state.config.method.name} keeps no exemplars, so that there is nothing to change."
+            f"{state.config.method.name} keeps no exemplars, so there is nothing to change."
         )
     return state.method.memory
 
 
-# ----------------------------------------------------------------------------------------- figures
+# -------------------------------------------------------------------------------------- comparison
 
 
 def compare_states(one: LearnerState, other: LearnerState) -> list[tuple[str, str, str]]:

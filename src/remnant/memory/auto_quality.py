@@ -14,9 +14,8 @@ from remnant.memory.codecs.rates import RateConfig
 
 # KiB per class and 32 x 32 pixels, and the quality there. Chosen: at 6 KiB on held-out images of
 # CIFAR-100 (docs/methods/bimae.md); at 1.5 KiB set first, and then no worse there than its
-# neighbours; at 60 KiB since all 500 images of a class fit; the
-# last is the usual quality, where more images fit than most classes have. Between them quality
-# grows with the logarithm of the bytes.
+# neighbours; at 60 KiB since all 500 images of a class fit; the last is the usual quality, where
+# more images fit than most classes have. Between them quality grows with the log of the bytes.
 POINTS = ((1.5, 20), (6.0, 30), (60.0, 50), (240.0, 75))
 _PIXELS = 32 * 32
 

@@ -23,7 +23,6 @@ from torch.nn import functional as F
 
 from remnant.images import ImageSet, Task
 from remnant.losses import distillation_loss
-from remnant.memory import PartialCodec
 from remnant.memory.keeps import Keeps, KeptTensors
 from remnant.methods.base import Method, MethodContext
 from remnant.methods.bimae_config import (
@@ -308,23 +307,12 @@ class BiMAE(Method[BiMAEConfig]):
             whole,
             players=players,
             partial_view_ratio=ratio,
-            aligns_new=self._aligns_new,
+            aligns_new=self.config.presentation == "symmetric",
             twins=self.twins,
             twin_ratio=self.config.twin_ratio,
             is_whole_step=self._is_unmasked,
             epochs=epochs,
         )
-
-    @property
-    def _aligns_new(self) -> bool:
-        """Symmetric, exact views of new images hide fresh patches at every step.
-
-        Not where stored patches have gone through a codec: then new images are shown as these are,
-        coded and by the patches that would be stored.
-        """
-        codec = None if self.memory is None else self.memory.codec
-        is_lossy = isinstance(codec, PartialCodec) and not codec.keeps_pixels
-        return self.config.presentation == "symmetric" and not is_lossy
 
     def _average(self) -> None:
         assert self.average is not None, "weights are averaged while a phase lasts"

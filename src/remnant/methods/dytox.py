@@ -114,6 +114,12 @@ class DyTox(Method[DyToxConfig]):
                 'with method.presentation="symmetric" new images are always shown as exemplars '
                 "are. Leave codec_view_ratio out."
             )
+        is_partial = self.memory is not None and self.memory.codec.is_partial
+        if self.config.codec_view_ratio > 0 and is_partial:
+            raise InputError(
+                "where patches are stored, dytox shows new images as exemplars are by "
+                "method.presentation=symmetric instead. Leave codec_view_ratio out."
+            )
         if self.config.masked_input == "mean":
             return
         patch_size = self.config.network.patch_size

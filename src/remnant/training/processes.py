@@ -106,7 +106,7 @@ class Processes:
         try:
             fabric.launch()
         except RuntimeError as error:  # a timeout, or an address where nobody listens
-            reason = str(error).partition("\n")[0]
+            reason = str(error).partition("\n")[0].rstrip(".")
             raise InputError(
                 f"the processes of this run could not meet: {reason}. Check that all were started "
                 "with the same address and port, and try again."
