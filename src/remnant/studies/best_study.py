@@ -24,10 +24,9 @@ STUDY = Study(
     question="Is the flagship first when every method has the codec and the sampling that suit it?",
     rows=(
         replace(ROWS[0], paper="best"),
-        *ROWS[1:-2],
+        *(row for row in ROWS[1:] if row.preset != "joint"),
         Row("ucir", "UCIR", "ucir", printed=()),
         Row("wa", "WA", "wa", printed=()),
-        *ROWS[-2:],
     ),
     columns={
         "smoke": smoke(""),
