@@ -9,7 +9,7 @@ from torch import Tensor
 from remnant.models.conv_autoencoder import ConvMAE
 from remnant.models.masked_convolutions import ConvEncoder
 from remnant.models.masked_network import Encoded
-from tests.support.literal_convolutions import literal_detail, literal_maps
+from tests.support.literal_convolutions import Cells, literal_detail, literal_maps
 from tests.support.worlds import SEED_OFFSET, seeded
 
 
@@ -34,6 +34,15 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 
 def spread(visible: Tensor, unit: int) -> Tensor:
     return visible.repeat_interleave(unit, 1).repeat_interleave(unit, 2)[:, None]
+
+
+def compare_cells(maps: Tensor, literal: list[Cells]) -> None:
+    """Maps [B, 8, 2, 2] of images of which two units are visible; hidden cells are 0."""
+    for image, cells in enumerate(literal):
+        assert len(cells) == 2
+        for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            expected = cells.get((row, column), torch.zeros(8))
+            assert torch.allclose(maps[image, :, row, column], expected, atol=1e-5)
 
 
 def some_visible(network: ConvMAE, count: int, ratio: float = 0.75) -> Tensor:
@@ -63,12 +72,7 @@ def test_it_is_the_sum_over_visible_neighbours_written_out() -> None:
     visible = network._visible(ids)
     maps = network.encode(views, ids).main
     literal = literal_maps(network.encoder, views, visible)
-    for image, cells in enumerate(literal):
-        assert len(cells) == 2
-        for row in range(2):
-            for column in range(2):
-                expected = cells.get((row, column), torch.zeros(8))
-                assert torch.allclose(maps[image, :, row, column], expected, atol=1e-5)
+    compare_cells(maps, literal)
 
 
 def test_the_detail_branch_is_three_linear_layers_on_each_unit_written_out() -> None:
@@ -77,13 +81,7 @@ def test_the_detail_branch_is_three_linear_layers_on_each_unit_written_out() -> 
     detail = network.encode(views, ids).detail
     assert detail is not None
     firsts = literal_maps(network.encoder, views, network._visible(ids), num_stages=1)
-    for image, cells in enumerate(firsts):
-        literal = literal_detail(network.detail_branch, cells)
-        assert len(literal) == 2
-        for row in range(2):
-            for column in range(2):
-                expected = literal.get((row, column), torch.zeros(8))
-                assert torch.allclose(detail[image, :, row, column], expected, atol=1e-5)
+    compare_cells(detail, [literal_detail(network.detail_branch, cells) for cells in firsts])
 
 
 def test_both_branches_are_drawn_and_classified() -> None:
