@@ -96,6 +96,24 @@ def _full_views() -> Trial:
     )
 
 
+def _windows() -> Trial:
+    """Convolutions that see windows of images first."""
+    network = {"encoder": "conv", "patch_size": 4, "channels": [8, 16], "stem_channels": 6}
+    return _trial(
+        "bimae",
+        MemoryConfig.parse({"budget": "3images/class", "codec": {"name": "transform"}}),
+        network=network,
+        has_detail_branch=False,
+        reconstruction="off",
+        classify_weight=1.0,
+        view="window",
+        mask_ratio=0.4375,
+        unmasked_ratio=0.4,
+        first=schedule(6, **QUICK_SGD, nesterov=True),
+        codec_view_ratio=0.5,
+    )
+
+
 def _stored_units() -> Trial:
     """The same network, with a detail branch, on exemplars of which a quarter is kept."""
     network = {"encoder": "conv", "patch_size": 4, "channels": [8, 16], "stem_channels": 6}
@@ -208,6 +226,7 @@ TRIALS: dict[str, Callable[[], Trial]] = {
 VARIANTS: dict[str, Callable[[], Trial]] = {
     "bimae, full views": _full_views,
     "bimae, stored units": _stored_units,
+    "bimae, windows": _windows,
     "cim over icarl": lambda: _trial(
         "cim", BOXED, base="icarl", backbone=SIGNED, first=schedule(6, **QUICK_SGD), mask_every=6
     ),

@@ -37,8 +37,9 @@ from remnant.methods.logit_adjustment import LogitAdjustment
 from remnant.methods.redrawing import complete_set, draw_pictures, redrawing_terms
 from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.methods.weight_average import WeightAverage
+from remnant.methods.windows import cut_windows, epochs_for, window_size
 from remnant.models.classifier import align_new_rows
-from remnant.models.masked_autoencoder import is_hidden, visible_ids_of
+from remnant.models.masked_autoencoder import is_hidden, patch_grid, visible_ids_of
 from remnant.models.masked_network import Encoded, MaskedNetwork
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
@@ -52,14 +53,14 @@ class BiMAE(Method[BiMAEConfig]):
     has_one_row_per_class: ClassVar[bool] = True
 
     def __init__(self, config: BiMAEConfig, context: MethodContext) -> None:
-        height, width, _ = context.image_shape
         super().__init__(config, context)
         self.network = build_network(config, context.image_shape)
         check_options(config, self.network.num_patches)
         check_memory(config, context.memory)
         classifier = self.network.classifier
         self._adjustment = LogitAdjustment(classifier, config.logit_adjustment, config)
-        self._grid = (height // config.network.patch_size, width // config.network.patch_size)
+        self._window: tuple[int, int] | None = None  # height and width, while a task has windows
+        self._image_shape = context.image_shape
         self.teacher: Frozen[MaskedNetwork] | None = None
         self.average: WeightAverage | None = None  # while a phase lasts
         self.completed: ImageSet | None = None  # the memory as it is replayed in this task
@@ -81,7 +82,7 @@ class BiMAE(Method[BiMAEConfig]):
             self.network.classifier.grow(task.num_new_classes)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        schedule = self.config.schedule(task)
+        schedule = self._set_up_windows(task)
         every = self.config.refresh_every_epochs or schedule.epochs
         if self.completed is None:
             every = schedule.epochs  # nothing to refresh: one phase, one optimiser
@@ -113,12 +114,29 @@ class BiMAE(Method[BiMAEConfig]):
             yield replace(tune, partial_view_ratio=0.0, twins=self.twins, twin_ratio=ratio)
         self._adjustment.apply(task, self.completed)
 
+    def _set_up_windows(self, task: Task) -> Schedule:
+        """Whether this task is learned through windows; its schedule, longer where they save."""
+        schedule, num_exemplars = self.config.schedule(task), 0
+        if self.completed is not None:
+            num_exemplars = len(self.completed)
+        is_enough = num_exemplars >= self.config.window_exemplars * task.num_old_classes
+        if self.config.view != "window" or not is_enough:
+            self._window = None
+            return schedule
+        shape, unit = self._image_shape, self.config.network.patch_size
+        self._window = window_size(shape, unit, self.config.mask_ratio)
+        shown = math.prod(self._window) / math.prod(shape[:2])
+        return schedule.stretched(epochs_for(schedule.epochs, shown, self.config.unmasked_ratio))
+
     def loss(self, batch: Batch) -> Terms:
         """[bimae] E8, and the terms beyond it."""
         if self.config.view == "full":
             return self._learn_full_views(batch)
         if self._is_unmasked(batch.step, batch.num_steps):
             return self._classify_whole(batch)
+        if self._window is not None:
+            windows = cut_windows(batch.views, self._window, batch.draw("window", 2))
+            return self._classify_whole(replace(batch, views=windows))
         visible_ids = self._choose_patches(batch)
         encoded = self.network.encode(batch.views, visible_ids)  # [bimae] E1
         scores = self.network.classify(self.network.pool(encoded))  # [bimae] E2
@@ -150,12 +168,12 @@ class BiMAE(Method[BiMAEConfig]):
 
     def shown_patches(self, batch: Batch) -> Tensor | None:
         """See `SeesParts`."""
-        if self._is_unmasked(batch.step, batch.num_steps):
-            return None
+        if self._window is not None or self._is_unmasked(batch.step, batch.num_steps):
+            return None  # windows are cut from all images alike, whatever is known of them
         is_shown = ~is_hidden(self._choose_patches(batch), self.network.num_patches)
         if self.config.view == "full":
             is_shown |= _is_whole(batch)[:, None]
-        return is_shown.unflatten(1, self._grid)
+        return is_shown.unflatten(1, patch_grid(self._image_shape, self.config.network.patch_size))
 
     def predict_parts(self, views: Tensor, is_known: Tensor) -> Tensor:
         """See `SeesParts`."""
@@ -175,7 +193,7 @@ class BiMAE(Method[BiMAEConfig]):
         terms = {"classify": config.classify_weight * classify}
         if old is not None:
             weight, num_old = self.config.distill_weight, old.shape[1]
-            if config.view == "full":
+            if config.view != "masked":
                 weight *= num_old / scores.shape[1]
             temperature = config.distill_temperature
             terms["distill"] = weight * distillation_loss(scores[:, :num_old], old, temperature)
@@ -204,6 +222,8 @@ class BiMAE(Method[BiMAEConfig]):
         return {name: share * term for name, term in terms.items()}
 
     def _is_unmasked(self, step: int, num_steps: int) -> bool:
+        if self.config.view == "window" and self._window is None:
+            return True
         ratio = Decimal(str(self.config.unmasked_ratio))  # 0.7 of 10 steps are 7, not 6
         if self.config.unmasked_placement == "end":
             return step >= num_steps - int(num_steps * ratio)

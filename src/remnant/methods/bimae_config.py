@@ -74,7 +74,12 @@ class BiMAEConfig(MethodConfig):
 
     # "full": whole images are classified whole, and some of them masked beside it, where they learn
     # what the network said of the whole image; exemplars known in part keep their label.
-    view: Literal["masked", "full"] = "masked"
+    # "window": a mask leaves one rectangle of an image, and nothing is computed for the rest, which
+    # pays for more steps: epochs are those of whole images in the same arithmetic.
+    view: Literal["masked", "full", "window"] = "masked"
+    # With fewer exemplars of an old class there are no windows: more steps would only learn these
+    # by heart.
+    window_exemplars: int = Field(default=0, ge=0)
     side_ratio: float = Field(default=0.0, ge=0, le=1)  # of whole images that are also seen masked
     side_weight: float = Field(default=1.0, ge=0)  # of the loss of what is seen masked
     exact_view_ratio: float = Field(default=0.0, ge=0, le=1)  # exemplars by stored patches alone
@@ -134,11 +139,13 @@ def check_options(config: BiMAEConfig, num_patches: int) -> None:
                 "a detail branch of convolutions learns by drawing. Set "
                 "method.has_detail_branch=false, or method.reconstruction=on."
             )
-        if config.view != "full":
+        if config.view == "masked":
             raise InputError(
                 "convolutions keep separate batch statistics for masked and for whole images, and "
                 "are tested on whole ones. Set method.view=full, or method.network.encoder=vit."
             )
+    if config.view == "window":
+        _check_windows(config)
     if config.view == "full":
         _check_full_view(config)
     elif config.side_ratio > 0:
@@ -167,10 +174,32 @@ def _check_full_view(config: BiMAEConfig) -> None:
         )
 
 
+def _check_windows(config: BiMAEConfig) -> None:
+    if config.network.encoder != "conv":
+        raise InputError(
+            "a transformer sees patches by their places, and a window moves by single pixels. Set "
+            "method.network.encoder=conv, or method.view=masked."
+        )
+    if config.reconstruction != "off":
+        raise InputError(
+            "nothing is drawn around a window. Set method.reconstruction=off, or method.view=full."
+        )
+    if config.unmasked_ratio == 0:
+        raise InputError(
+            "after its windows a network must see whole images, on which it is tested. Set "
+            "method.unmasked_ratio above 0, or method.view=full."
+        )
+
+
 def check_memory(config: BiMAEConfig, memory: Memory | None) -> None:
     """Raises InputError for a memory that the settings cannot use."""
     shows_stored_alone = config.exact_view_ratio > 0 or not config.generate_replay
     is_partial = memory is not None and memory.codec.is_partial
+    if is_partial and config.view == "window":
+        raise InputError(
+            "a window is cut from images that are known whole. Set memory.codec to one that keeps "
+            "whole images, such as transform, or method.view=full."
+        )
     if not is_partial and not shows_stored_alone:
         return
     needy = "method.exact_view_ratio and method.generate_replay are"

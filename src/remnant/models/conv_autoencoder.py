@@ -165,7 +165,8 @@ class ConvMAE(MaskedNetwork):
         return self.decoder(maps, self._visible(visible_ids))
 
     def _mean(self, maps: Tensor, visible_ids: Tensor | None) -> Tensor:
-        count = self.num_patches if visible_ids is None else visible_ids.shape[1]
+        num_cells = maps.shape[2] * maps.shape[3]  # fewer where a view is a window of an image
+        count = num_cells if visible_ids is None else visible_ids.shape[1]
         return maps.sum(dim=(2, 3)) / count
 
     def _visible(self, visible_ids: Tensor | None) -> Tensor | None:

@@ -4,7 +4,7 @@
 """
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from remnant.memory import CodecConfig, PatchesConfig, RawConfig, TransformConfig
 from remnant.methods.bimae import BilateralConfig, BiMAEConfig
@@ -13,6 +13,7 @@ from remnant.methods.bimae_best import (
     BEST_OPTIONS,
     BEST_PATCH_OPTIMIZER,
     BEST_PATCH_OPTIONS,
+    BEST_WINDOWS,
 )
 from remnant.phases import OptimizerConfig, Schedule
 from remnant.recipes.presets import Preset, Published, Setup
@@ -45,20 +46,22 @@ _CONV_224 = BilateralConfig(
 _LONG = Schedule(epochs=100, batch_size=128, optimizer=BEST_OPTIMIZER)
 
 
-def best(
-    network: BilateralConfig, schedule: Schedule, quality: int | Literal["auto"] = "auto"
-) -> Setup:
+def best(network: BilateralConfig, schedule: Schedule) -> Setup:
     """The options that did best on held-out images; docs/methods/bimae.md has all that was tried.
 
-    Whole images, coded as coarsely as the budget asks for, on a network of convolutions.
+    Whole images, coded as coarsely as the budget asks for, on a network of convolutions that sees
+    windows of them first.
     """
-    balanced = {"sampling": "balanced", "steps_from": "new"}
-    method = BiMAEConfig(
-        network=network,
-        first=schedule.model_copy(update=balanced),
-        **BEST_OPTIONS,
-    )
-    return Setup(method, about="best options", codec=TransformConfig(quality=quality))
+    codec = TransformConfig(quality="auto")
+    return _on_convolutions(network, schedule, codec, BEST_OPTIONS | BEST_WINDOWS)
+
+
+def _on_convolutions(
+    network: BilateralConfig, schedule: Schedule, codec: CodecConfig, options: dict[str, Any]
+) -> Setup:
+    balanced = schedule.model_copy(update={"sampling": "balanced", "steps_from": "new"})
+    method = BiMAEConfig(network=network, first=balanced, **options)
+    return Setup(method, about="best options", codec=codec)
 
 
 def _best_patches(network: BilateralConfig, schedule: Schedule) -> Setup:
@@ -74,7 +77,7 @@ def _best_patches(network: BilateralConfig, schedule: Schedule) -> Setup:
 def _on_digits(epochs: int) -> Setup:
     schedule = Schedule(epochs=epochs, batch_size=32, optimizer=BEST_OPTIMIZER)
     # The rule behind "auto" is made for photographs; digits are grey and take half of the bytes.
-    return best(_CONV_DIGITS, schedule, quality=50)
+    return _on_convolutions(_CONV_DIGITS, schedule, TransformConfig(quality=50), BEST_OPTIONS)
 
 
 def _printed(
