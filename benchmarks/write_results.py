@@ -42,7 +42,7 @@ from remnant.studies import STUDIES, StudyScale, find_study
 from remnant.studies.evidence import Evidence, Judgement, printed_gap
 from remnant.studies.study_figures import Figure, draw_figures
 from remnant.studies.study_folder import StudyFolder, StudyRequest
-from remnant.studies.study_page import command_text
+from remnant.studies.study_page import study_command
 from remnant.studies.study_runs import runs_of
 from remnant.studies.study_tables import (
     difference_text,
@@ -229,7 +229,7 @@ def _study_text(evidence: Evidence) -> str:
     )
     folder = StudyFolder(DOCS, evidence.study, request, [])
     machines = " ".join(f"{one}." for one in dict.fromkeys(map(machine_text, evidence.runs)))
-    said = [f"`{command_text(folder)}`.", machines, _cost_text(evidence), precision_text(evidence)]
+    said = [f"`{study_command(folder)}`.", machines, _cost_text(evidence), precision_text(evidence)]
     said += [trials_text(evidence), evidence.study.note]
     parts.append(f"{' '.join(filter(None, said))}\n" if machines else "Not run.\n")
     return "\n".join(parts)

@@ -42,6 +42,7 @@ ALIKE = {
         "bimae", CODED_PATCHES, presentation="published", exact_view_ratio=1.0, codec_view_ratio=1.0
     ),
     "bimae, stored units": lambda: trial("bimae, stored units", codec_view_ratio=1.0),
+    "bimae, windows": lambda: trial("bimae, windows", codec_view_ratio=1.0),
     "dytox, by stored patches": lambda: trial("dytox", **SYMMETRIC, masked_input="tokens"),
     # With a border as wide as a patch, they are cropped by whole patches.
     "bimae, cropped by patches": lambda: replace(

@@ -204,7 +204,7 @@ REFUSED = {
     ),
     "masked views of convolutions": (
         {"network": CONV, "has_detail_branch": False},
-        "Set method.view=full",
+        "Set method.view to full or window",
     ),
     "redrawing without masked images": ({**FULL, "side_ratio": 0.0}, "side_ratio above 0"),
     "a side branch of masked views": ({"side_ratio": 0.5}, "method.view=full"),

@@ -15,7 +15,7 @@ from remnant.errors import InputError
 from remnant.memory import Candidate, Memory, MemoryConfig, PatchesConfig, RawConfig
 from remnant.methods.base import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
-from remnant.phases import Phase
+from remnant.phases import Phase, StepReport
 from tests.support.small_bimae import (
     NETWORK,
     PATCHES,
@@ -388,3 +388,23 @@ def test_unmasked_steps_show_and_crop_every_exemplar_whole() -> None:
         is_partial = ~batch.is_known.flatten(1).all(dim=1)
         expected = batch.is_replay if batch.step < len(batches) - half else is_partial & False
         assert torch.equal(is_partial, expected)
+
+
+class OneEpoch:
+    """A pace for which one epoch is enough."""
+
+    def epochs(self, report: StepReport) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(("refresh", "expected"), [(None, {0}), (1, {0, 1, 2})])
+def test_a_pace_is_asked_where_a_phase_has_all_epochs(
+    refresh: int | None, expected: set[int]
+) -> None:
+    """Or `remnant learn --minutes` would not end in time; parts of a schedule stay as they are."""
+    trainer, three = make_trainer(), SHORT.model_copy(update={"epochs": 3})
+    method = make_method(first=three, refresh_every_epochs=refresh)
+    learn(method, make_task(0), trainer)
+    trainer.pace = OneEpoch()
+    log = learn(method, make_task(1), trainer)
+    assert {report.epoch for report in log.reports} == expected

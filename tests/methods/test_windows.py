@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from remnant.errors import InputError
@@ -85,19 +87,20 @@ def test_every_place_is_equally_likely() -> None:
 
 
 @torch.no_grad()
-def test_a_window_is_a_mask_that_costs_only_what_it_shows() -> None:
-    method = windowed().eval()
-    network, views = method.network, make_batch(3).views
+def test_a_window_of_whole_units_is_a_mask_that_costs_only_what_it_shows() -> None:
+    full = {**WINDOW, "view": "full", "unmasked_ratio": 0.0}  # of which scattered units may be seen
+    network = make_method(RawConfig(), num_classes=3, **full).eval().network
+    views = make_batch(3).views
     assert isinstance(network, ConvMAE)
     for norm in network.modules():  # masks with the statistics of whole images
         if isinstance(norm, MaskedNorm) and norm.masked is not None:
             norm.whole.running_mean.normal_()
             norm.masked.load_state_dict(norm.whole.state_dict())
-    corner = torch.tensor([[5, 6, 9, 10]]).expand(3, 4)  # patches in the middle of 4 x 4
+    middle = torch.tensor([[5, 6, 9, 10]]).expand(3, 4)  # of 4 x 4 units
     with FlopCount() as in_window:
         scores = network.scores(views[:, :, 4:12, 4:12])
     with FlopCount() as in_whole:
-        expected = network.masked_scores(views, corner)
+        expected = network.masked_scores(views, middle)
     torch.testing.assert_close(scores, expected)
     assert in_window.flops < 0.26 * in_whole.flops
 
@@ -113,6 +116,14 @@ def test_masked_steps_classify_windows_and_the_last_ones_whole_images() -> None:
         terms = method.loss(batch)
         assert set(terms) == {"classify"}
         torch.testing.assert_close(terms["classify"], expected)
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 10])
+def test_the_last_step_sees_whole_images_however_few_there_are(num_steps: int) -> None:
+    method = windowed()
+    batch = make_batch(3, step=num_steps - 1, num_steps=num_steps)
+    expected = F.cross_entropy(method.network.scores(batch.views), batch.labels)
+    torch.testing.assert_close(method.loss(batch)["classify"], expected)
 
 
 def test_a_teacher_sees_the_same_window() -> None:
@@ -131,16 +142,21 @@ def test_a_teacher_sees_the_same_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "shown", "whole_ratio", "expected"),
-    [(30, 9 / 16, 0.4, 40), (30, 1.0, 0.4, 30), (10, 1 / 4, 0.0, 40), (10, 1 / 4, 1.0, 10)],
+    ("epochs", "mask_ratio", "whole_ratio", "expected"),
+    [(30, 0.4375, 0.4, 40), (30, 0.0, 0.4, 30), (10, 0.75, 0.0, 40), (10, 0.75, 1.0, 10)],
 )
 def test_what_windows_save_pays_for_epochs(
-    epochs: int, shown: float, whole_ratio: float, expected: int
+    epochs: int, mask_ratio: float, whole_ratio: float, expected: int
 ) -> None:
-    found = epochs_for(epochs, shown, whole_ratio)
-    assert found == expected
-    taken = found * (whole_ratio + (1 - whole_ratio) * shown)
-    assert epochs - 1 < taken <= epochs
+    assert epochs_for(epochs, mask_ratio, whole_ratio) == expected
+
+
+@given(epochs=st.integers(1, 500), hidden=st.integers(0, 99), whole=st.integers(0, 100))
+def test_all_that_windows_save_is_spent_and_no_more(epochs: int, hidden: int, whole: int) -> None:
+    """In hundredths of hundredths, which are whole numbers."""
+    each = whole * 100 + (100 - whole) * (100 - hidden)  # of an epoch of whole images
+    found = epochs_for(epochs, hidden / 100, whole / 100)
+    assert found * each <= epochs * 10_000 < (found + 1) * each
 
 
 @pytest.mark.parametrize(("at_least", "has_windows"), [(0, True), (3, True), (4, False)])
@@ -153,9 +169,6 @@ def test_a_task_with_few_exemplars_is_learned_from_whole_images(
     task = make_task(1)
     method.begin_task(task, trainer.reader)
     (phase,) = method.phases(task, trainer.reader)
-    assert phase.is_whole_step is not None
-    assert phase.is_whole_step(0, 10) == (not has_windows)
-    assert phase.is_whole_step(9, 10)
     assert phase.schedule.epochs == (2 if has_windows else 1)  # 1 / (0.3 + 0.7 / 4)
     batch = make_batch(4, labels=torch.arange(4))
     views = cut_windows(batch.views, (8, 8), batch.draw("window", 2))
@@ -169,6 +182,12 @@ REFUSED = {
     "of a transformer": ({"network": NETWORK}, "encoder=conv"),
     "that are drawn": ({"reconstruction": "on"}, "reconstruction=off"),
     "without whole images": ({"unmasked_ratio": 0.0}, "unmasked_ratio above 0"),
+    "with whole images between": ({"unmasked_placement": "spread"}, "unmasked_placement=end"),
+    "with refreshed exemplars": ({"refresh_every_epochs": 1}, "refresh_every_epochs out"),
+    "by number but not shown": (
+        {"view": "full", "unmasked_ratio": 0.0, "window_exemplars": 5},
+        "window_exemplars=0",
+    ),
     "with a side branch": ({"side_ratio": 0.5}, "method.view=full"),
     "of images known in part": (
         {"codec": PatchesConfig(patch_size=4), "exact_view_ratio": 1.0},

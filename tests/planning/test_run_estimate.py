@@ -131,6 +131,24 @@ def test_what_is_told_before_a_run_is_what_the_run_counts(
     assert told == pytest.approx(counted, rel=tolerance)
 
 
+@pytest.mark.parametrize("at_least", [0, 1000], ids=["always", "in the first task alone"])
+def test_windows_are_foreseen(
+    at_least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment, "write_report", lambda *_: None)
+    windows = {"view": "window", "mask_ratio": 0.75, "unmasked_ratio": 0.4}
+    changes = {f"method.{name}": value for name, value in windows.items()}
+    config = override(
+        tiny_config("digits-bimae", method__first__epochs=6),
+        changes | {"method.window_exemplars": at_least, "data.image_size": 16},
+    )
+    told = estimate(config)["train_flops"]
+    whole = estimate(override(config, {"method.view": "full", "method.unmasked_ratio": 0.0}))
+    counted = experiment.run(config, tmp_path / "run").train_flops
+    assert told == pytest.approx(counted, rel=0.03)
+    assert 0.8 * whole["train_flops"] < told <= whole["train_flops"]  # 10 epochs of 0.55 for 6
+
+
 def test_a_method_that_chooses_its_codec_takes_no_less_than_its_base() -> None:
     """Its exemplars may be so small that a rehearsal keeps every image."""
     changes = {"memory.budget": "4images/class", "data.image_size": 16}

@@ -72,14 +72,21 @@ def test_a_recipe_knows_its_command_and_its_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["cifar100-mini-bimae", "tiny-imagenet-mini-bimae", "digits-bimae"]
+    ("name", "view"),
+    [
+        ("cifar100-mini-bimae", "window"),
+        ("tiny-imagenet-mini-bimae", "window"),
+        ("digits-bimae", "full"),
+    ],
 )
-def test_the_best_options_keep_whole_coded_images_and_learn_by_convolutions(name: str) -> None:
+def test_the_best_options_keep_whole_coded_images_and_learn_by_convolutions(
+    name: str, view: str
+) -> None:
     config = load_recipe(name)
     assert config.memory is not None
     assert config.memory.codec.name == "transform"
     assert isinstance(config.method, BiMAEConfig)
-    assert (config.method.network.encoder, config.method.view) == ("conv", "full")
+    assert (config.method.network.encoder, config.method.view) == ("conv", view)
     patches = load_recipe(f"{name}-patches")
     assert patches.memory is not None
     assert patches.memory.codec.name == "patches"

@@ -36,6 +36,11 @@ def test_steps_are_called_equal_only_where_they_are(
     assert words(name, scale).startswith(sentence)
 
 
+@pytest.mark.parametrize(("name", "has_more"), [("budgets", True), ("components", False)])
+def test_more_steps_of_masked_training_are_told(name: str, has_more: bool) -> None:
+    assert ("Masked training has more steps" in words(name, "mini")) == has_more
+
+
 def test_what_was_made_equal_is_named() -> None:
     assert words("components", "mini", equal="flops").startswith(
         "Equal for all rows, as nearly as whole epochs allow: FLOPs."

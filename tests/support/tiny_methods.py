@@ -109,7 +109,7 @@ def _windows() -> Trial:
         view="window",
         mask_ratio=0.4375,
         unmasked_ratio=0.4,
-        first=schedule(6, **QUICK_SGD, nesterov=True),
+        first=schedule(12, **QUICK_SGD),
         codec_view_ratio=0.5,
     )
 

@@ -37,7 +37,7 @@ from remnant.methods.logit_adjustment import LogitAdjustment
 from remnant.methods.redrawing import complete_set, draw_pictures, redrawing_terms
 from remnant.methods.teacher import Frozen, frozen_copy
 from remnant.methods.weight_average import WeightAverage
-from remnant.methods.windows import cut_windows, epochs_for, window_size
+from remnant.methods.windows import cut_windows, window_size
 from remnant.models.classifier import align_new_rows
 from remnant.models.masked_autoencoder import is_hidden, patch_grid, visible_ids_of
 from remnant.models.masked_network import Encoded, MaskedNetwork
@@ -82,7 +82,10 @@ class BiMAE(Method[BiMAEConfig]):
             self.network.classifier.grow(task.num_new_classes)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        schedule = self._set_up_windows(task)
+        self._window = self._window_of(task)
+        schedule = self.config.schedule(task)
+        if self._window is None:
+            schedule = self.config.whole_schedule(task)
         every = self.config.refresh_every_epochs or schedule.epochs
         if self.completed is None:
             every = schedule.epochs  # nothing to refresh: one phase, one optimiser
@@ -94,7 +97,8 @@ class BiMAE(Method[BiMAEConfig]):
                 self.twins = self._present(task.train, reader)
             last = min(first + every, schedule.epochs)
             name = "train" if every >= schedule.epochs else f"train from epoch {first + 1}"
-            yield self._phase(name, task, schedule, (first, last))
+            part = None if every >= schedule.epochs else (first, last)
+            yield self._phase(name, task, schedule, part)
         if self.average is not None:
             self.average.put_into(self.network)
             self.average = None
@@ -114,19 +118,13 @@ class BiMAE(Method[BiMAEConfig]):
             yield replace(tune, partial_view_ratio=0.0, twins=self.twins, twin_ratio=ratio)
         self._adjustment.apply(task, self.completed)
 
-    def _set_up_windows(self, task: Task) -> Schedule:
-        """Whether this task is learned through windows; its schedule, longer where they save."""
-        schedule, num_exemplars = self.config.schedule(task), 0
-        if self.completed is not None:
-            num_exemplars = len(self.completed)
-        is_enough = num_exemplars >= self.config.window_exemplars * task.num_old_classes
-        if self.config.view != "window" or not is_enough:
-            self._window = None
-            return schedule
-        shape, unit = self._image_shape, self.config.network.patch_size
-        self._window = window_size(shape, unit, self.config.mask_ratio)
-        shown = math.prod(self._window) / math.prod(shape[:2])
-        return schedule.stretched(epochs_for(schedule.epochs, shown, self.config.unmasked_ratio))
+    def _window_of(self, task: Task) -> tuple[int, int] | None:
+        """Height and width of the windows that a task is learned through; None: it has none."""
+        config, num_exemplars = self.config, 0 if self.completed is None else len(self.completed)
+        has_enough = num_exemplars >= config.window_exemplars * task.num_old_classes
+        if config.view != "window" or not has_enough:
+            return None
+        return window_size(self._image_shape, config.network.patch_size, config.mask_ratio)
 
     def loss(self, batch: Batch) -> Terms:
         """[bimae] E8, and the terms beyond it."""
@@ -134,9 +132,8 @@ class BiMAE(Method[BiMAEConfig]):
             return self._learn_full_views(batch)
         if self._is_unmasked(batch.step, batch.num_steps):
             return self._classify_whole(batch)
-        if self._window is not None:
-            windows = cut_windows(batch.views, self._window, batch.draw("window", 2))
-            return self._classify_whole(replace(batch, views=windows))
+        if self.config.view == "window":
+            return self._classify_whole(self._through_window(batch))
         visible_ids = self._choose_patches(batch)
         encoded = self.network.encode(batch.views, visible_ids)  # [bimae] E1
         scores = self.network.classify(self.network.pool(encoded))  # [bimae] E2
@@ -168,8 +165,8 @@ class BiMAE(Method[BiMAEConfig]):
 
     def shown_patches(self, batch: Batch) -> Tensor | None:
         """See `SeesParts`."""
-        if self._window is not None or self._is_unmasked(batch.step, batch.num_steps):
-            return None  # windows are cut from all images alike, whatever is known of them
+        if self.config.view == "window" or self._is_unmasked(batch.step, batch.num_steps):
+            return None  # windows are cut from all images alike, which are known whole
         is_shown = ~is_hidden(self._choose_patches(batch), self.network.num_patches)
         if self.config.view == "full":
             is_shown |= _is_whole(batch)[:, None]
@@ -203,6 +200,11 @@ class BiMAE(Method[BiMAEConfig]):
         scores = self.network.scores(batch.views)
         return self._classify(batch, batch.labels, scores, self._ask(batch.views, None))
 
+    def _through_window(self, batch: Batch) -> Batch:
+        if self._window is None:  # too few exemplars, see `_window_of`
+            return batch
+        return replace(batch, views=cut_windows(batch.views, self._window, batch.draw("window", 2)))
+
     def _reconstruct(self, batch: Batch, encoded: Encoded, rows: Tensor) -> Terms:
         """Reconstruction and detail loss of the images `rows`, which are known whole.
 
@@ -222,9 +224,9 @@ class BiMAE(Method[BiMAEConfig]):
         return {name: share * term for name, term in terms.items()}
 
     def _is_unmasked(self, step: int, num_steps: int) -> bool:
-        if self.config.view == "window" and self._window is None:
-            return True
         ratio = Decimal(str(self.config.unmasked_ratio))  # 0.7 of 10 steps are 7, not 6
+        if self.config.view == "window":  # at least one: tests show whole images
+            return step >= num_steps - max(1, int(num_steps * ratio))
         if self.config.unmasked_placement == "end":
             return step >= num_steps - int(num_steps * ratio)
         return int((step + 1) * ratio) > int(step * ratio)
@@ -317,7 +319,9 @@ class BiMAE(Method[BiMAEConfig]):
             return None
         return draw_pictures(self.network, self.config, images, reader)
 
-    def _phase(self, name: str, task: Task, schedule: Schedule, epochs: tuple[int, int]) -> Phase:
+    def _phase(
+        self, name: str, task: Task, schedule: Schedule, epochs: tuple[int, int] | None
+    ) -> Phase:
         ratio = self.config.exact_view_ratio if self.config.generate_replay else 1.0
         whole = self.phase(name, task.train, schedule, replay=self.completed)
         players = whole.players

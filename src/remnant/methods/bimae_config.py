@@ -7,11 +7,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from remnant.errors import InputError
-from remnant.images import Shape, count_visible
+from remnant.images import Shape, Task, count_visible
 from remnant.memory import Memory
 from remnant.methods.backbones import Channels
 from remnant.methods.base import MethodConfig
 from remnant.methods.partial_exemplars import require_patches
+from remnant.methods.windows import epochs_for
 from remnant.models.bilateral import BilateralMAE
 from remnant.models.conv_autoencoder import ConvMAE
 from remnant.models.masked_network import MaskedNetwork
@@ -74,11 +75,11 @@ class BiMAEConfig(MethodConfig):
 
     # "full": whole images are classified whole, and some of them masked beside it, where they learn
     # what the network said of the whole image; exemplars known in part keep their label.
-    # "window": a mask leaves one rectangle of an image, and nothing is computed for the rest, which
-    # pays for more steps: epochs are those of whole images in the same arithmetic.
+    # "window": all but the last steps see one rectangle of each image and compute nothing for the
+    # rest. Epochs count those of whole images: there are as many more as take the same arithmetic.
     view: Literal["masked", "full", "window"] = "masked"
-    # With fewer exemplars of an old class there are no windows: more steps would only learn these
-    # by heart.
+    # With fewer exemplars per old class on average a task sees whole images all the time: more
+    # steps would only learn these few by heart.
     window_exemplars: int = Field(default=0, ge=0)
     side_ratio: float = Field(default=0.0, ge=0, le=1)  # of whole images that are also seen masked
     side_weight: float = Field(default=1.0, ge=0)  # of the loss of what is seen masked
@@ -87,7 +88,7 @@ class BiMAEConfig(MethodConfig):
     # often, so that no network can tell old classes from new ones by their looks.
     presentation: Literal["published", "symmetric"] = "published"
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    # With full views, times the share of old classes.
+    # Unless views are masked, times the share of old classes.
     distill_weight: float = Field(default=0.0, ge=0)
     distill_temperature: float = Field(default=2.0, gt=0)
     average_decay: float = Field(default=0.0, ge=0, lt=1)  # of the mean weights; 0: none are kept
@@ -98,6 +99,16 @@ class BiMAEConfig(MethodConfig):
     refresh_every_epochs: int | None = Field(default=None, ge=1)  # completions by the current net
     unmasked_ratio: float = Field(default=0.0, ge=0, le=1)  # steps that classify whole images
     unmasked_placement: Literal["spread", "end"] = "end"  # of these steps in a phase
+
+    def whole_schedule(self, task: Task) -> Schedule:
+        """The schedule of a task that sees no windows."""
+        return super().schedule(task)
+
+    def schedule(self, task: Task) -> Schedule:
+        given = self.whole_schedule(task)
+        if self.view != "window":
+            return given
+        return given.stretched(epochs_for(given.epochs, self.mask_ratio, self.unmasked_ratio))
 
     @property
     def twin_ratio(self) -> float:
@@ -118,7 +129,9 @@ def build_network(config: BiMAEConfig, image_shape: Shape) -> MaskedNetwork:
         del sizes[name]
     try:
         if is_conv:
-            return ConvMAE(has_decoder=config.reconstruction != "off", **sizes)
+            has_masks = config.view != "window"  # windows are small images, not masked ones
+            has_decoder = config.reconstruction != "off"
+            return ConvMAE(has_masks=has_masks, has_decoder=has_decoder, **sizes)
         return BilateralMAE(**sizes)
     except ValueError as error:
         raise InputError(f"method.network: {error}") from None
@@ -142,10 +155,16 @@ def check_options(config: BiMAEConfig, num_patches: int) -> None:
         if config.view == "masked":
             raise InputError(
                 "convolutions keep separate batch statistics for masked and for whole images, and "
-                "are tested on whole ones. Set method.view=full, or method.network.encoder=vit."
+                "are tested on whole ones. Set method.view to full or window, or "
+                "method.network.encoder=vit."
             )
     if config.view == "window":
         _check_windows(config)
+    elif config.window_exemplars > 0:
+        raise InputError(
+            "method.window_exemplars is about method.view=window. Set that, or "
+            "method.window_exemplars=0."
+        )
     if config.view == "full":
         _check_full_view(config)
     elif config.side_ratio > 0:
@@ -160,7 +179,7 @@ def check_options(config: BiMAEConfig, num_patches: int) -> None:
 def _check_full_view(config: BiMAEConfig) -> None:
     if config.unmasked_ratio > 0:
         raise InputError(
-            "with method.view=full every step shows whole images. Leave method.unmasked_ratio out."
+            "with method.view=full every step shows whole images. Set method.unmasked_ratio=0."
         )
     if config.presentation == "symmetric" and config.exact_view_ratio > 0:
         raise InputError(
@@ -188,6 +207,15 @@ def _check_windows(config: BiMAEConfig) -> None:
         raise InputError(
             "after its windows a network must see whole images, on which it is tested. Set "
             "method.unmasked_ratio above 0, or method.view=full."
+        )
+    if config.unmasked_placement != "end":
+        raise InputError(
+            "windows come first and whole images last. Set method.unmasked_placement=end."
+        )
+    if config.refresh_every_epochs is not None:
+        raise InputError(
+            "windows are cut from exemplars that are stored whole, so that none is drawn again. "
+            "Leave method.refresh_every_epochs out."
         )
 
 

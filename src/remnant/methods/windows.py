@@ -1,7 +1,9 @@
 """Windows of images: a mask that hides all but one rectangle, whose hidden part costs nothing.
 
-Where hidden cells are zero after every layer, as in `models.masked_convolutions`, convolutions over
-the window alone compute what they would of the whole image with everything around it hidden.
+Convolutions save nothing on patches scattered over an image, but they do on a rectangle. Where
+hidden cells are zero after every layer, as in `models.masked_convolutions`, and for windows made of
+whole units, convolutions over the window alone give what they would give for the whole image with
+everything else hidden, by the same statistics.
 
 Axes: B images, C channels, H height, W width.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -18,9 +21,9 @@ from remnant.images import Shape
 
 
 def window_size(image_shape: Shape, patch_size: int, mask_ratio: float) -> tuple[int, int]:
-    """Height and width of a window that hides about `mask_ratio` of an image, in whole patches.
+    """Height and width of a window in whole patches, at least one in either direction.
 
-    It hides at least that much, but always leaves one patch in either direction.
+    It hides at least `mask_ratio` of an image that has more than one patch in both directions.
     """
     shown = 1 - Decimal(str(mask_ratio))  # exact: 0.4375 of 4 x 4 patches leaves 3 x 3
     sides = (side // patch_size for side in image_shape[:2])
@@ -28,13 +31,13 @@ def window_size(image_shape: Shape, patch_size: int, mask_ratio: float) -> tuple
     return height, width
 
 
-def epochs_for(epochs: int, shown: float, whole_ratio: float) -> int:
-    """How many epochs take as much as `epochs` of whole images.
+def epochs_for(epochs: int, mask_ratio: float, whole_ratio: float) -> int:
+    """How many epochs take no more than `epochs` of whole images.
 
-    `whole_ratio` of the steps see whole images and the others windows, `shown` of an image. Less
-    than one epoch of what is saved stays unused.
+    `whole_ratio` of the steps see whole images; the others see windows, which cost what they show.
     """
-    return int(epochs / (whole_ratio + (1 - whole_ratio) * shown))
+    shown, whole = 1 - Fraction(str(mask_ratio)), Fraction(str(whole_ratio))
+    return int(epochs / (whole + (1 - whole) * shown))
 
 
 def cut_windows(views: Tensor, size: tuple[int, int], draws: Tensor) -> Tensor:

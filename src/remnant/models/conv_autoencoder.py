@@ -82,6 +82,7 @@ class ConvMAE(MaskedNetwork):
         patch_size: Side of a unit: 2 to the number of stages; divides height and width.
         channels: Of each stage.
         stem_channels: Of the first convolution.
+        has_masks: Without it only whole images, or windows of them, can be seen.
         has_decoder: Without one it classifies and cannot draw.
         has_detail_branch: Whether a second branch draws what the first one blurs.
         cutoff: Largest radius, in cycles per pixel, that M removes.
@@ -98,6 +99,7 @@ class ConvMAE(MaskedNetwork):
         patch_size: int,
         channels: tuple[int, ...],
         stem_channels: int,
+        has_masks: bool = True,
         has_decoder: bool = True,
         has_detail_branch: bool = False,
         cutoff: float = 0.25,
@@ -115,7 +117,7 @@ class ConvMAE(MaskedNetwork):
         self.num_patches = self.grid[0] * self.grid[1]
         num_channels = image_shape[2]
         self.encoder = ConvEncoder(
-            channels, stem_channels=stem_channels, num_channels=num_channels, has_masks=True
+            channels, stem_channels=stem_channels, num_channels=num_channels, has_masks=has_masks
         )
         self.decoder = None
         if has_decoder:

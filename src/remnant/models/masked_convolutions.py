@@ -23,7 +23,7 @@ class MaskedNorm(nn.Module):
     """Batch normalisation and GELU, over visible cells alone.
 
     Whole images and masked ones have statistics and weights of their own: the border of a hidden
-    cell changes what its neighbours see, and tests show whole images.
+    cell changes what its neighbours see, and tests show whole images. A window counts as whole.
 
     Args:
         has_masks: Without it only whole images can be seen.

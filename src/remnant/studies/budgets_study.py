@@ -19,13 +19,6 @@ ADJUSTED = {"method.logit_adjustment": 1.0}
 # and smoothed labels. What is left between the two is what the flagship has of its own: adjusted
 # scores and masked training.
 VIEWS = {"method.codec_view_ratio": 0.5, "method.label_smoothing": 0.1}
-# The flagship without masked training: every step sees whole images, and there are fewer of them.
-WHOLE = {
-    "method.view": "full",
-    "method.mask_ratio": 0.75,
-    "method.unmasked_ratio": 0.0,
-    "method.window_exemplars": 0,
-}
 ROWS = (
     Row("best", "Bilateral MAE, best options", "bimae", printed=(), against="er"),
     Row("er", "ER", "er", printed=()),

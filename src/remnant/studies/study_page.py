@@ -30,7 +30,7 @@ def write_pages(folder: StudyFolder) -> Evidence:
     """Write all pages of a study from its run folders alone."""
     request = folder.request
     evidence = Evidence(folder.study, request.scale, folder.runs, folder.runs_path)
-    markdown = study_markdown(evidence, terms_text(folder), command_text(folder))
+    markdown = study_markdown(evidence, terms_text(folder), study_command(folder))
     write_text(folder.path / PAGE, _page(folder, evidence, markdown))
     write_text(folder.path / MARKDOWN, markdown)
     write_text(folder.path / CSV, study_csv(evidence))
@@ -47,7 +47,7 @@ def _page(folder: StudyFolder, evidence: Evidence, markdown: str) -> str:
         scale=evidence.scale,
         terms=terms_text(folder),
         averaged=averaged_text(folder.study),
-        command=command_text(folder),
+        command=study_command(folder),
         tables=[(column, result_table(evidence, column)) for column in evidence.columns],
         verdicts=verdict_table(judgements) if judgements else None,
         counts=[
@@ -78,7 +78,7 @@ def _picture(figure: Figure) -> Picture:
     return Picture(figure.name, figure.title, figure.caption, svg=svg, address=address)
 
 
-def command_text(folder: StudyFolder) -> str:
+def study_command(folder: StudyFolder) -> str:
     """The command that makes the study again."""
     request = folder.request
     if request.contest is not None:

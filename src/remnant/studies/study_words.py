@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from remnant.methods.bimae import BiMAEConfig
 from remnant.studies.study import Study, StudyScale
 from remnant.studies.study_folder import StudyFolder
 from remnant.studies.study_runs import StudyRun
@@ -33,7 +34,11 @@ def _steps_text(scale: StudyScale, runs: Sequence[StudyRun]) -> str:
     if scale == "paper":
         return "Schedules are as published, so that rows differ in steps."
     if all(_have_equal_steps(runs, column) for column in {run.column for run in runs}):
-        return "Equal for all rows: steps of the main phase; tuning phases may differ."
+        text = "Equal for all rows: steps of the main phase; tuning phases may differ."
+        methods = [run.config.method for run in runs]
+        if any(isinstance(one, BiMAEConfig) and one.view == "window" for one in methods):
+            text += " Masked training has more steps, as many as take the same arithmetic."
+        return text
     return "Every row has the schedule of its recipe, so that rows may differ in steps."
 
 
