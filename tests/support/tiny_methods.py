@@ -109,7 +109,7 @@ def _windows() -> Trial:
         view="window",
         mask_ratio=0.4375,
         unmasked_ratio=0.4,
-        first=schedule(12, **QUICK_SGD),
+        first=schedule(16, name="adam", lr=3e-3),
         codec_view_ratio=0.5,
     )
 
