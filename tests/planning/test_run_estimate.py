@@ -143,7 +143,8 @@ def test_windows_are_foreseen(
         changes | {"method.window_exemplars": at_least, "data.image_size": 16},
     )
     told = estimate(config)["train_flops"]
-    whole = estimate(override(config, {"method.view": "full", "method.unmasked_ratio": 0.0}))
+    off = {"method.view": "full", "method.unmasked_ratio": 0.0, "method.window_exemplars": 0}
+    whole = estimate(override(config, off))
     counted = experiment.run(config, tmp_path / "run").train_flops
     assert told == pytest.approx(counted, rel=0.03)
     assert 0.8 * whole["train_flops"] < told <= whole["train_flops"]  # 10 epochs of 0.55 for 6
