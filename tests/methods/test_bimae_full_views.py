@@ -14,6 +14,7 @@ from remnant.methods.base import kept_bytes
 from remnant.methods.bimae import BilateralConfig, BiMAE
 from remnant.methods.teacher import frozen_copy
 from tests.support.small_bimae import (
+    CONV,
     NETWORK,
     after_first_task,
     batches_of,
@@ -25,7 +26,6 @@ from tests.support.small_bimae import (
     some_known,
 )
 
-CONV = BilateralConfig(encoder="conv", patch_size=4, channels=(6, 8), stem_channels=5)
 FULL: dict[str, Any] = {
     "view": "full",
     "side_ratio": 1.0,

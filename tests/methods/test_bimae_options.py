@@ -62,6 +62,7 @@ def test_the_defaults_are_the_settings_of_the_paper_and_all_beyond_it_is_off() -
         "unmasked_ratio": 0.0,
         "presentation": "published",
         "view": "masked",
+        "window_exemplars": 0,
         "side_ratio": 0.0,
         "codec_view_ratio": 0.0,
         "label_smoothing": 0.0,

@@ -27,6 +27,7 @@ NUM_PATCHES, NUM_VISIBLE = 16, 4
 NETWORK = BilateralConfig(
     patch_size=4, width=16, depth=2, head_width=8, mlp_width=24, fusion_mlp_width=20
 )
+CONV = BilateralConfig(encoder="conv", patch_size=4, channels=(6, 8), stem_channels=5)
 ADAM = OptimizerConfig(name="adam", lr=1e-3)
 SHORT = Schedule(epochs=1, batch_size=8, optimizer=ADAM)
 PATCHES = PatchesConfig(patch_size=4)

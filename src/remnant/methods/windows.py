@@ -11,13 +11,12 @@ Axes: B images, C channels, H height, W width.
 from __future__ import annotations
 
 import math
-from decimal import Decimal
 from fractions import Fraction
 
 import torch
 from torch import Tensor
 
-from remnant.images import Shape
+from remnant.images import Shape, count_visible
 
 
 def window_size(image_shape: Shape, patch_size: int, mask_ratio: float) -> tuple[int, int]:
@@ -25,9 +24,9 @@ def window_size(image_shape: Shape, patch_size: int, mask_ratio: float) -> tuple
 
     It hides at least `mask_ratio` of an image that has more than one patch in both directions.
     """
-    shown = 1 - Decimal(str(mask_ratio))  # exact: 0.4375 of 4 x 4 patches leaves 3 x 3
     sides = (side // patch_size for side in image_shape[:2])
-    height, width = (max(1, math.isqrt(int(side**2 * shown))) * patch_size for side in sides)
+    shown = (math.isqrt(count_visible(side**2, mask_ratio)) for side in sides)
+    height, width = (max(1, side) * patch_size for side in shown)
     return height, width
 
 

@@ -39,8 +39,8 @@ def _mini(dataset: str, title: str) -> Protocol:
     """The first 10 classes of the default order in 5 tasks of 2, at 32 px.
 
     All their training and test images, 60 KiB of memory per class counted strictly, and for every
-    method and codec the same number of steps per task (`mini_schedule`), or more
-    that take the same arithmetic.
+    method and codec the same number of steps per task (`mini_schedule`), or as
+    many cheaper ones as take the same arithmetic.
     """
     return Protocol(
         f"{dataset}-mini",
