@@ -24,11 +24,14 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from remnant.config import RunConfig
 from remnant.files import write_bytes, write_json
+from remnant.planning.run_estimate import kept_beside_memory
 from remnant.recipes import PRESETS, PROTOCOLS, RECIPES, Published
 from remnant.recipes.presets import SOURCES
 from remnant.recipes.recipe import MEASURED, TRIALS
@@ -207,7 +210,19 @@ def gather(name: str, scale: StudyScale) -> Evidence:
         used += [column.name] if done - shown else []  # not merely runs of another column
         shown |= done
     kept = [run for run in runs if run.column in used]
-    return Evidence(study, scale, kept, folder)
+    return Evidence(study, scale, kept, folder, _read_with_ledger)
+
+
+@cache
+def _read_with_ledger(path: Path) -> RunFolder:
+    """A run; if it is older than `kept_bytes`, with what `remnant show` says of its config."""
+    run = read_run(path)
+    if run.result.kept_bytes:
+        return run
+    kept = kept_beside_memory(RunConfig.model_validate(run.config))
+    if run.result.memory is not None and run.config["memory"] is not None:
+        kept["memory"] = run.result.memory.used_bytes
+    return replace(run, result=run.result.model_copy(update={"kept_bytes": kept}))
 
 
 def _study_text(evidence: Evidence) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,8 @@ import torch
 from remnant.config import RunConfig
 from remnant.data import DatasetFacts, describe_dataset
 from remnant.data.stream import resolve_tasks
-from remnant.methods import METHODS, Method, build_method
+from remnant.images import Task
+from remnant.methods import METHODS, Method, build_method, kept_bytes
 from remnant.planning.flops import predict_flops, train_flops
 from remnant.planning.memory_table import plan_memory
 from remnant.planning.rehearsal import rehearse
@@ -30,22 +32,50 @@ def estimate(config: RunConfig) -> dict[str, Any]:
     method.grow(first)
     train = train_flops(method, shape, first.num_seen_classes)
     predict = predict_flops(method, shape)
-    method.to("meta")  # shapes alone: fifty networks side by side would take gigabytes
-    with torch.device("meta"):
-        for task in later:
-            method.grow(task)
+    _grow_in_shape(method, later)
     images = images_per_task(config)
     memory_plan = _memory_plan(config, shape, sizes, known.train_per_class)
     return {
         "dataset": asdict(known),
         "task_sizes": sizes,
         "parameters": _num_parameters(method),
+        "kept_bytes": _kept_beside_memory(method) | _memory_bytes(memory_plan),
         "flops_per_image": {"train": train, "predict": predict},
         "memory_plan": memory_plan,
         "train_images_per_task": images,
         "train_images": sum(images),
         "train_flops": run_flops(config, known, sizes, memory_plan),
     }
+
+
+def kept_beside_memory(config: RunConfig) -> dict[str, int]:
+    """What `kept_bytes` of the result will be, but for the exemplars; needs no data."""
+    known = describe_dataset(config.data)
+    shape = (known.image_size, known.image_size, known.channels)
+    sizes = _task_sizes(config)
+    method = build_method(config, shape, sizes)
+    _grow_in_shape(method, empty_tasks(sizes, shape))
+    return _kept_beside_memory(method)
+
+
+def _grow_in_shape(method: Method[Any], tasks: Iterable[Task]) -> None:
+    """Shapes alone: fifty networks side by side would take gigabytes."""
+    method.to("meta")
+    with torch.device("meta"):
+        for task in tasks:
+            method.grow(task)
+
+
+def _kept_beside_memory(method: Method[Any]) -> dict[str, int]:
+    return {name: count for name, count in kept_bytes(method).items() if name != "memory"}
+
+
+def _memory_bytes(memory_plan: list[dict[str, Any]]) -> dict[str, int]:
+    """At the end; where sizes of exemplars vary, at most. Without a limit nothing is known."""
+    if not memory_plan:
+        return {}
+    most = memory_plan[-1]["total_bytes"] or memory_plan[-1]["budget_bytes"]
+    return {} if most is None else {"memory": most}
 
 
 def run_flops(

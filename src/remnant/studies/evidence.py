@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -78,8 +78,16 @@ class Judgement:
 class Evidence:
     """The table of a study as far as its runs go."""
 
-    def __init__(self, study: Study, scale: StudyScale, runs: Sequence[StudyRun], folder: Path):
+    def __init__(
+        self,
+        study: Study,
+        scale: StudyScale,
+        runs: Sequence[StudyRun],
+        folder: Path,
+        read: Callable[[Path], RunFolder] = read_run,
+    ):
         self.study = study
+        self._read = read
         self.scale = scale
         used_columns = {run.column for run in runs}
         used_rows = {run.row for run in runs} | {row.name for row in study.rows if not row.preset}
@@ -98,7 +106,7 @@ class Evidence:
 
     def _cell(self, row: Row, column: Column) -> Cell:
         runs = {
-            seed: read_run(path)
+            seed: self._read(path)
             for (of_row, of_column, seed), path in self._folders.items()
             if (of_row, of_column) == (row.name, column.name)
         }

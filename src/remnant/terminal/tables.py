@@ -88,6 +88,7 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
     for _, group in groupby(tasks, key=lambda item: item[1]["exemplars_per_class"]):
         yield f"{label:12s} {_describe_memory(list(group))}"
         label = ""
+    yield f"kept         {_describe_kept(plan['kept_bytes'])}"
 
 
 def settled_lines(given: dict[str, Any], settled: dict[str, Any]) -> Iterator[str]:
@@ -95,6 +96,12 @@ def settled_lines(given: dict[str, Any], settled: dict[str, Any]) -> Iterator[st
     memory = settled["memory"]
     if given["memory"] != memory:
         yield f"quality      {memory['codec']['quality']}, by the rule for {memory['budget']}"
+
+
+def _describe_kept(kept: dict[str, int]) -> str:
+    """All that is carried from task to task, at the end."""
+    parts = [f"{name.replace('_', ' ')} {bytes_text(kept[name])}" for name in kept]
+    return f"{bytes_text(sum(kept.values()))} at the end: {', '.join(parts)}"
 
 
 def _describe_sizes(sizes: list[int]) -> str:
