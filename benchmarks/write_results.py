@@ -31,6 +31,7 @@ from typing import Any
 
 from remnant.config import RunConfig
 from remnant.files import write_bytes, write_json
+from remnant.methods import METHODS
 from remnant.planning.run_estimate import kept_beside_memory
 from remnant.recipes import PRESETS, PROTOCOLS, RECIPES, Published
 from remnant.recipes.presets import SOURCES
@@ -215,11 +216,15 @@ def gather(name: str, scale: StudyScale) -> Evidence:
 
 @cache
 def _read_with_ledger(path: Path) -> RunFolder:
-    """A run; if it is older than `kept_bytes`, with what `remnant show` says of its config."""
+    """A run; if it is older than `kept_bytes`, with what `remnant show` says of its config.
+
+    Not if its network is cut after training: how much is left of it follows from no setting.
+    """
     run = read_run(path)
-    if run.result.kept_bytes:
+    config = RunConfig.model_validate(run.config)
+    if run.result.kept_bytes or METHODS[config.method.name].cuts_network:
         return run
-    kept = kept_beside_memory(RunConfig.model_validate(run.config))
+    kept = kept_beside_memory(config)
     if run.result.memory is not None and run.config["memory"] is not None:
         kept["memory"] = run.result.memory.used_bytes
     return replace(run, result=run.result.model_copy(update={"kept_bytes": kept}))
@@ -273,7 +278,7 @@ def _cost_text(evidence: Evidence) -> str:
     amount = f"{least} TFLOP" if least == most else f"{least} to {most} TFLOP"
     if len(flops) == len(evidence.runs):
         return f"{len(evidence.runs)} runs of {amount}."
-    return f"{len(evidence.runs)} runs; {len(flops)} of them recorded what they took: {amount}."
+    return f"{len(evidence.runs)} runs of {amount}, as far as recorded ({len(flops)} of them)."
 
 
 def _claims_table(names: list[str]) -> Table:

@@ -16,15 +16,18 @@ from tests.support.small_residual import (
 LABELS = torch.tensor([0, 3, 2])
 
 
-def test_the_loss_weighs_teacher_and_labels_by_the_shares_of_old_and_new_classes() -> None:
-    method = in_second_task(make_trainer(), "wa")
+@pytest.mark.parametrize(("options", "weight"), [({}, 2 / 3), ({"classify_weight": 1.5}, 1.5)])
+def test_the_loss_weighs_teacher_and_labels_by_the_shares_of_old_and_new_classes(
+    options: dict[str, float], weight: float
+) -> None:
+    method = in_second_task(make_trainer(), "wa", **options)
     method.classifier.grow(2)  # 2 old and 4 new classes: lambda = 1/3
     batch = make_batch(labels=LABELS)
     terms = method.loss(batch)
     scores, old = method.predict(batch.views).detach(), method.teacher(batch.views)
     labels = slow_cross_entropy(scores, LABELS.tolist())
     teacher = slow_distillation(scores, old, temperature=2)
-    assert terms["classify"].item() == pytest.approx(2 / 3 * labels, rel=1e-5)
+    assert terms["classify"].item() == pytest.approx(weight * labels, rel=1e-5)
     assert terms["distill"].item() == pytest.approx(1 / 3 * teacher, rel=1e-5)
 
 

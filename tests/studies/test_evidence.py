@@ -206,7 +206,7 @@ def test_all_that_a_method_carries_stands_beside_its_accuracy(tmp_path: Path) ->
     (column,) = evidence.columns
     table = result_table(evidence, column)
     assert table.headers[:6] == ["System", "Avg, reported", "Last, reported", "Avg", "Last", "π"]
-    assert table.headers[6:9] == ["Memory (KB)", "Beside (KB)", "Network (KB)"]
+    assert table.headers[6:9] == ["Memory (KB)", "Other state (KB)", "Network (KB)"]
     gfr, mrdc = table.rows
     assert gfr[3:9] == ["68.00", "40.00", "4.00", "0.00", "1620.00", "1900.00"]
     assert mrdc[6:9] == ["–", "–", "–"]  # not run
@@ -230,5 +230,8 @@ def test_runs_in_bf16_are_named(tmp_path: Path) -> None:
     assert precision_text(both) == "Trained in bf16: + detail branch."
     assert precision_text(both) in study_markdown(both, "", "")
     assert precision_text(one) == ""
+    write_run(tmp_path, "cifar100-mini-bimae-full-seed-1", 1, 60.0)
+    mixed = precision_text(evidence_of(tmp_path, (0, 1), ("full",)))
+    assert mixed == "In bf16 with some seeds only: + detail branch."
     shown = [row[cost_table(both).headers.index("Precision")] for row in cost_table(both).rows]
     assert sorted(shown) == ["32-true", "bf16-mixed"]

@@ -79,6 +79,7 @@ class Method(nn.Module, Generic[ConfigT]):
     takes_known_classes: ClassVar[bool] = False  # a task may bring more images of old classes
     has_one_row_per_class: ClassVar[bool] = False  # so that `forget_class` can remove one
     forgets_exactly: ClassVar[bool] = False  # what is left is as if the class had never been seen
+    cuts_network: ClassVar[bool] = False  # after training: how much, no config tells
     needs_codec: ClassVar[str | None] = None  # the only one that it works with; None: any
     has_own_views: ClassVar[bool] = False  # it decides how often new images are shown coded
     may_be_infinite: ClassVar[tuple[str, ...]] = ()  # names in its state; all others are finite

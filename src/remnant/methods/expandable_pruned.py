@@ -64,6 +64,7 @@ class ExpandablePrunedConfig(MethodConfig):
 class ExpandablePruned(Method[ExpandablePrunedConfig]):
     Config = ExpandablePrunedConfig
     corrects_prior: ClassVar[bool] = True
+    cuts_network: ClassVar[bool] = True
 
     def __init__(self, config: ExpandablePrunedConfig, context: MethodContext) -> None:
         super().__init__(config, context)

@@ -60,6 +60,7 @@ class SimpleExpandableConfig(MethodConfig):
 class SimpleExpandable(Method[SimpleExpandableConfig]):
     Config = SimpleExpandableConfig
     corrects_prior: ClassVar[bool] = True
+    cuts_network: ClassVar[bool] = True
 
     def __init__(self, config: SimpleExpandableConfig, context: MethodContext) -> None:
         super().__init__(config, context)

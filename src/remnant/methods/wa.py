@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import nn
 from torch.nn import functional as F
 
@@ -32,6 +33,8 @@ class WAConfig(MethodConfig):
     align_weights: bool = True  # off: what alignment brings, in comparison
     # Weights of the classifier are clipped at 0 after every step, as [wa] does; PyCIL does not.
     has_positive_rows: bool = False
+    # Of the cross-entropy, beside old classes; None: 1 - lambda, the share of new classes [wa].
+    classify_weight: float | None = Field(default=None, gt=0)
 
 
 class WA(Method[WAConfig]):
@@ -62,7 +65,9 @@ class WA(Method[WAConfig]):
         old = self.teacher(batch.views)  # [B, K_old]
         old_share = old.shape[1] / scores.shape[1]  # [wa] lambda
         soft = distill(self.config.distillation, scores, old)
-        return {"classify": (1 - old_share) * classify, "distill": old_share * soft}
+        weight = self.config.classify_weight
+        weight = 1 - old_share if weight is None else weight
+        return {"classify": weight * classify, "distill": old_share * soft}
 
     def end_task(self, task: Task, reader: Reader) -> None:
         if self.config.align_weights and task.index > 0:

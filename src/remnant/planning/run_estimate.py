@@ -38,6 +38,7 @@ def estimate(config: RunConfig) -> dict[str, Any]:
     return {
         "dataset": asdict(known),
         "task_sizes": sizes,
+        "cuts_network": method.cuts_network,  # then the next two are upper bounds
         "parameters": _num_parameters(method),
         "kept_bytes": _kept_beside_memory(method) | _memory_bytes(memory_plan),
         "flops_per_image": {"train": train, "predict": predict},

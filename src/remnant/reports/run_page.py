@@ -14,7 +14,7 @@ from remnant.reports.embed import inline_svg, raster_address
 from remnant.reports.groups import flatten, memory_text, order_text
 from remnant.reports.page import Picture, render_page, value_text
 from remnant.reports.result_tables import headlines
-from remnant.reports.units import count_text, percent_text
+from remnant.reports.units import bytes_text, count_text, percent_text
 from remnant.runs.run_folder import FIGURES, MEMORY_PICTURE, REPORT, RunFolder, read_run
 
 _PICTURE_BYTES = 1_900_000  # of all rasters together, so that a page stays below 3 MB
@@ -119,6 +119,10 @@ def _measures(run: RunFolder) -> list[tuple[str, str, str]]:
                 rows.append(
                     (name, f"{scores[score]:.2f}{unit}", "Test images, after the last task")
                 )
+    for name, size in result.kept_bytes.items():
+        rows.append(
+            (f"Kept: {name}".replace("_", " "), bytes_text(size), "Carried from task to task")
+        )
     for name, value in (result.flops_per_image or {}).items():
         if value is not None:
             rows.append((f"FLOPs to {name}", count_text(value), "Per image"))

@@ -33,7 +33,7 @@ STUDY = Study(
     source="",
     question="Which part of the margin is memory, sampling, network, views, scores and masks?",
     rows=(
-        Row("er-published", "ER: raw exemplars, union", "er", changes=_RAW | _UNION, printed=()),
+        Row("er-published", "ER: raw exemplars, shuffled", "er", changes=_RAW | _UNION, printed=()),
         Row("er-union", "+ coded exemplars (memory)", "er", changes=_UNION, printed=(),
             against="er-published"),
         Row("er", "+ balanced batches (sampling)", "er", printed=(), against="er-union"),
@@ -60,7 +60,7 @@ STUDY = Study(
             against="best"),
         Row("fine", "at quality 75", "bimae", changes=_FINE, printed=(),
             against="best"),
-        Row("vit", "without masked training, with a transformer for convolutions", "bimae",
+        Row("vit", "without masked training, with a transformer instead of the CNN", "bimae",
             changes=_TRANSFORMER, printed=(), against="whole"),
     ),
     columns={"smoke": smoke(""), "mini": (column("1.5"), column("6"), column("60"))},

@@ -27,8 +27,11 @@ STUDY = Study(
     note=(
         "Latent replay keeps a generator in place of exemplars. The paper does not say on which "
         "methods it ran JPEG compression, CIM and the others; here each has the base of its own "
-        "release, or the nearest to it. Memory: exemplars with all that is stored of them. Beside: "
-        "what else is carried from task to task, such as a generator, a decoder or means of "
-        "classes. A teacher is not carried: it is copied from the network when a task begins."
+        "release, or the nearest to it; all shuffle new images and exemplars together, as "
+        "published, while Bilateral MAE shows every class equally often. Memory: exemplars with "
+        "all that is stored of them. Other state: what else is carried from task to task, such as "
+        "a generator, a decoder or means of classes. A teacher is not carried but copied when a "
+        "task begins; all of these but Bilateral MAE hold one while they learn, as large as the "
+        "network."
     ),
 )

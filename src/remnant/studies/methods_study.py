@@ -7,6 +7,7 @@ from remnant.studies.study import AVG, DENSITY, FORGETTING, LAST, LEDGER, Column
 
 _NEW = {"method.softmax_over": "new"}
 _SEEN = {"method.softmax_over": "seen"}
+_SYMMETRIC = {"method.presentation": "symmetric"}
 
 STUDY = Study(
     name="methods",
@@ -32,6 +33,20 @@ STUDY = Study(
         Row("tagfex", "TagFex", "tagfex"),
         Row("dytox-plus", "DyTox+", "dytox-plus"),
         Row("dytox-masked", "DyTox, masked exemplars", "dytox-masked"),
+        Row(
+            "dytox-masked-symmetric",
+            "DyTox, masked exemplars, symmetric",
+            "dytox-masked",
+            changes=_SYMMETRIC,
+            printed=(),
+        ),
+        Row(
+            "dytox-masked-symmetric-tokens",
+            "DyTox, masked exemplars, symmetric, as tokens",
+            "dytox-masked",
+            changes=_SYMMETRIC | {"method.masked_input": "tokens"},
+            printed=(),
+        ),
         *MEMORY_EFFICIENT.rows[:-1],
         CIFAR100_ROWS[-1],
         Row("exact", "Bilateral MAE, half of the views exact", "bimae-exact"),
@@ -48,9 +63,10 @@ STUDY = Study(
         "PyCIL's penalty, which at mini scale holds hardly any weight; larger ones forget "
         "less and end no higher, see docs/methods/ewc.md. Joint training learns all classes at "
         "once. π is the mean cosine within a class over that between classes. Memory: exemplars "
-        "with all that is stored of them. Beside: what else is carried from task to task, such as "
-        "a generator or means of classes. A teacher is not carried: it is copied from the network "
-        "when a task begins. The exemplars of DyTox, masked, are filled with one colour, which "
-        "marks old classes; docs/methods/dytox.md has it without that."
+        "with all that is stored of them. Other state: what else is carried from task to task, "
+        "such as a generator or means of classes. A teacher, as large as the network, is held "
+        "while a task is learned but not carried: it is copied from the network when the task "
+        "begins. The exemplars of DyTox, masked, are filled with one colour, which marks old "
+        "classes; symmetric, new images are masked equally often, as images or as tokens."
     ),
 )

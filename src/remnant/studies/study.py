@@ -107,7 +107,7 @@ def _kept(name: str, title: str, parts: Callable[[str], bool]) -> Metric:
 
 
 MEMORY_KB = _kept("memory", "Memory (KB)", lambda part: part == "memory")
-BESIDE_KB = _kept("beside", "Beside (KB)", lambda part: part not in ("memory", "network"))
+BESIDE_KB = _kept("beside", "Other state (KB)", lambda part: part not in ("memory", "network"))
 NETWORK_KB = _kept("network", "Network (KB)", lambda part: part == "network")
 LEDGER = (MEMORY_KB, BESIDE_KB, NETWORK_KB)  # all bytes that a method carries
 

@@ -69,7 +69,7 @@ def result_table(evidence: Evidence, column: Column) -> Table:
     shown = metrics if NEWEST in metrics or key is not LAST else (*metrics, NEWEST)
     headers = ["System"]
     headers += [f"{metric.title}, reported" for metric in printed]
-    headers += [metric.title for metric in shown] + [f"{key.title} against", "Runs"]
+    headers += [metric.title for metric in shown] + [f"Δ {key.title} (vs)", "Runs"]
     rows = []
     for row in evidence.rows:
         cell = evidence.cells[row.name, column.name]
@@ -157,7 +157,7 @@ def short_table(evidence: Evidence, column: Column) -> Table:
         rows.append([cell.row.label, *numbers, difference_text(gap)])
     headers = [" / ".join(metric.title for metric in metrics)]
     headers += ["reported"] if has_printed else []
-    return Table([*headers, "measured", f"{key.title} against"], rows, first_number=1)
+    return Table([*headers, "measured", f"Δ {key.title}"], rows, first_number=1)
 
 
 def _few(metrics: Sequence[Metric]) -> list[Metric]:
@@ -192,16 +192,34 @@ def machine_text(run: RunFolder) -> str:
 
 
 def precision_text(evidence: Evidence) -> str:
-    """Which systems were trained in bf16, in words; "" if none were."""
-    halved: dict[str, list[str]] = {}  # the columns of each label
-    for cell in evidence.cells.values():
-        if any(_precision(run) == _BF16 for run in cell.runs.values()):
-            halved.setdefault(cell.row.label, []).append(cell.column.title)
-    several = len(evidence.columns) > 1
-    names = [
-        f"{label} ({', '.join(titles)})" if several else label for label, titles in halved.items()
-    ]
-    return f"Trained in bf16: {'; '.join(names)}." if names else ""
+    """Which systems were trained in bf16, with all seeds or some, in words; "" if none were."""
+    shares = {
+        key: [_precision(run) == _BF16 for run in cell.runs.values()]
+        for key, cell in evidence.cells.items()
+        if cell.runs
+    }
+    if len(shares) > 1 and all(all(share) for share in shares.values()):
+        return "All trained in bf16."
+    whole = _cells_text(evidence, [key for key, share in shares.items() if all(share)])
+    part = [key for key, share in shares.items() if any(share) and not all(share)]
+    parts = [f"Trained in bf16: {whole}."] if whole else []
+    parts += [f"In bf16 with some seeds only: {_cells_text(evidence, part)}."] if part else []
+    return " ".join(parts)
+
+
+def _cells_text(evidence: Evidence, keys: Sequence[tuple[str, str]]) -> str:
+    """Rows by their labels; where there are several columns, with those that are meant."""
+    titles: dict[str, list[str]] = {}
+    for key in keys:
+        cell = evidence.cells[key]
+        titles.setdefault(cell.row.label, []).append(cell.column.title)
+    if len(evidence.columns) == 1:
+        return "; ".join(titles)
+    every = len(evidence.columns)
+    return "; ".join(
+        label if len(found) == every else f"{label} ({', '.join(found)})"
+        for label, found in titles.items()
+    )
 
 
 def _precision(run: RunFolder) -> str:
@@ -213,7 +231,7 @@ def trials_text(evidence: Evidence) -> str:
     known = count_trials()
     methods = sorted({run.result.method or "" for run in evidence.runs})
     counts = ", ".join(f"{name} {known.get(name, 0)}" for name in methods)
-    return f"Settings tried on held-out images, with runs that are kept: {counts}."
+    return f"Settings tried on held-out images: {counts}."
 
 
 def _passes(run: RunFolder) -> str:

@@ -70,7 +70,8 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
     """What `remnant show` prints below the config."""
     flops = plan["flops_per_image"]
     yield f"tasks        {_describe_sizes(plan['task_sizes'])}"
-    yield f"parameters   {plan['parameters']:,} after the last task"
+    at_most = "at most " if plan["cuts_network"] else ""
+    yield f"parameters   {at_most}{plan['parameters']:,} after the last task"
     yield (
         f"arithmetic   {flops['train'] / 1e9:.3f} GFLOP per training image, "
         f"{flops['predict'] / 1e9:.3f} per prediction"
@@ -88,7 +89,7 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
     for _, group in groupby(tasks, key=lambda item: item[1]["exemplars_per_class"]):
         yield f"{label:12s} {_describe_memory(list(group))}"
         label = ""
-    yield f"kept         {_describe_kept(plan['kept_bytes'])}"
+    yield f"kept         {at_most}{_describe_kept(plan['kept_bytes'])}"
 
 
 def settled_lines(given: dict[str, Any], settled: dict[str, Any]) -> Iterator[str]:
