@@ -140,7 +140,7 @@ def test_a_loss_that_is_not_finite_in_one_process_stops_both_with_one_sentence(
     process = start(["run", str(config), str(tmp_path / "run")], PIXELS_BREAK_AT="3")
     errors = finish(process)
     assert process.returncode == 2, errors
-    assert "'classify' became inf in task 0, phase 'train', step 3" in errors
+    assert "'classify' became inf in task 1, phase 'train', step 4" in errors
     assert "Traceback" not in errors
 
 

@@ -294,7 +294,7 @@ def test_a_loss_that_is_not_finite_names_itself_and_stops_before_the_weights_cha
         return {**method.loss(batch), "drift": bad}
 
     phase = method.phase("train", make_set(), schedule(2, 8), loss=loss)
-    with pytest.raises(NonFiniteLossError, match=r"'drift' became inf in task 0, phase 'train', s"):
+    with pytest.raises(NonFiniteLossError, match=r"'drift' became inf in task 1, phase 'train', s"):
         fit(method, phase)
     assert len(seen) == 3
     for before, after in zip(seen[-1], flat_weights(method), strict=True):

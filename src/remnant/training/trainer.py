@@ -184,7 +184,8 @@ class Trainer:
                 parameter.grad = None
             found = self._differentiate(work, index, batches, sampler.batch_size(step))
             # Of the sum over processes, so that all of them stop together.
-            _check_finite(found, f"task {work.task.index}, phase {phase.name!r}, step {step}")
+            where = f"task {work.task.index + 1}, phase {phase.name!r}, step {step + 1}"
+            _check_finite(found, where)
             self.processes.add_gradients(player.parameters)
             clip_gradients(player.optimizer, player.parameters)
             if player.on_gradients is not None:
