@@ -11,6 +11,11 @@ _FIRST = sgd(50, 32, momentum=0.0, lr=0.03, milestones=(35, 45), gamma=0.2)
 _LATER = with_replay(
     sgd(150, 96, momentum=0.0, lr=0.03, milestones=(105, 135), gamma=0.2), _NEW_SHARE
 )
+# Chosen: at the rate of all small recipes, thirty times the published one with its momentum, the
+# squared error of the scores diverges in the second task unless gradients are clipped.
+_CLIPPED = MINI_SGD.model_copy(
+    update={"optimizer": MINI_SGD.optimizer.model_copy(update={"clip_norm": 1.0})}
+)
 
 PRESET = Preset(
     name="derpp",
@@ -21,7 +26,7 @@ PRESET = Preset(
             selection="random",
         ),
         "mini": Setup(
-            DarkReplayConfig(backbone=RESNET32, first=with_replay(MINI_SGD, _NEW_SHARE)),
+            DarkReplayConfig(backbone=RESNET32, first=with_replay(_CLIPPED, _NEW_SHARE)),
             selection="random",
         ),
         "cifar100": Setup(
