@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -272,6 +273,52 @@ def test_prediction_equals_the_literal_twin_with_every_patch_visible(world: Worl
         world.network.scores(world.views),
         world.literal(lambda view, _: world.twin.scores(view, everything)),
     )
+
+
+@pytest.mark.parametrize("has_detail_branch", [True, False])
+def test_pooled_patches_are_weighed_by_their_own_scores(has_detail_branch: bool) -> None:
+    network = small_network(pools_patches=True, has_detail_branch=has_detail_branch)
+    plain = small_network(has_detail_branch=has_detail_branch)
+    plain.load_state_dict(network.state_dict(), strict=False)
+    views = some_views(3)
+    encoded = network.encode(views, some_mask(network, 3, 0.5))
+    weight, bias = network.patch_score.weight[0].tolist(), network.patch_score.bias.item()
+    for index, tokens in enumerate(encoded.main.tolist()):
+        scores = [bias + sum(a * b for a, b in zip(weight, token, strict=True))
+                  for token in tokens[1:]]  # fmt: skip
+        whole = sum(math.exp(score) for score in scores)
+        shares = [math.exp(score) / whole for score in scores]
+        columns = zip(*tokens[1:], strict=True)
+        pooled = [sum(a * b for a, b in zip(shares, column, strict=True)) for column in columns]
+        swapped = encoded.main.clone()
+        swapped[index, 0] = torch.tensor(pooled, dtype=torch.float64)
+        expected = plain.fuse(swapped, encoded.detail)[index]
+        assert_close(network.pool(encoded)[index], expected)
+
+
+def test_the_class_token_is_not_read_where_patches_are_pooled() -> None:
+    network = small_network(pools_patches=True)
+    encoded = network.encode(some_views(2), some_mask(network, 2, 0.5))
+    moved = encoded.main.clone()
+    moved[:, 0] += 1
+    assert torch.equal(network.fuse(moved, encoded.detail), network.pool(encoded))
+
+
+def test_a_stem_of_two_layers_sees_one_patch_at_a_time() -> None:
+    network = small_network(has_mlp_stem=True)
+    views, mask = some_views(2), some_mask(small_network(), 2, 0.5)
+    (first, norm, _, second) = network.encoder.patch_embedding
+    tokens = network.encoder.embed(views, mask)
+    for index, ids in enumerate(mask.tolist()):
+        for place, patch_id in enumerate(ids):
+            row, column = divmod(patch_id, 4)
+            pixels = views[index, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2].flatten()
+            hidden = first.weight @ pixels + first.bias
+            spread = (hidden.var(correction=0) + norm.eps).sqrt()
+            hidden = (hidden - hidden.mean()) / spread * norm.weight + norm.bias
+            hidden = hidden * 0.5 * (1 + torch.erf(hidden / math.sqrt(2)))
+            token = second.weight @ hidden + second.bias + network.encoder.position_code[patch_id]
+            assert_close(tokens[index, place + 1], token)
 
 
 def test_without_detail_branch_the_feature_is_the_normalised_main_class_token() -> None:

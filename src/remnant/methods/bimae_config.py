@@ -33,6 +33,8 @@ class BilateralConfig(Settings):
     head_width: int = Field(default=32, ge=1)  # of attention; width / head_width heads
     mlp_width: int = Field(default=1536, ge=1)  # encoder and decoder blocks
     fusion_mlp_width: int = Field(default=1536, ge=1)  # of the embedding fusion
+    pools_patches: bool = False  # classify by a weighted mean of patches, not by the class token
+    has_mlp_stem: bool = False  # two layers from pixels to tokens, not one
 
     # Of the detail branch.
 
@@ -45,7 +47,10 @@ class BilateralConfig(Settings):
     stem_channels: int = Field(default=24, ge=1)
 
 
-_OF_VIT = ("width", "depth", "head_width", "mlp_width", "fusion_mlp_width")
+_OF_VIT = (
+    *("width", "depth", "head_width", "mlp_width", "fusion_mlp_width"),
+    *("pools_patches", "has_mlp_stem"),
+)
 _OF_CONV = ("channels", "stem_channels")
 
 

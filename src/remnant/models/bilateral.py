@@ -2,6 +2,7 @@
 
 [bimae] Zhai et al., ICCV 2023. The equations E1 to E7 are composed by the method; each function
 here is one term of them.
+[cct] Hassani et al., *Escaping the Big Data Paradigm with Compact Transformers*, 2021.
 
 Axes: B images, C channels, H height, W width, F patches, V visible patches, D width, K classes.
 """
@@ -35,6 +36,10 @@ class BilateralMAE(MaskedNetwork):
         has_detail_branch: Without it H and E have no weights, and z is the main class token.
         cutoff: Largest radius, in cycles per pixel, that M removes.
         frequency_per: What M transforms as one piece.
+        pools_patches: The class is read from a weighted mean of the visible patches, with weights
+            learned from each of them [cct], and not from the class token. Departs from [cct]: the
+            class token stays, for the decoder to carry along.
+        has_mlp_stem: See `MaskedEncoder`.
         generator: Source of the initial weights; None: the global one.
     """
 
@@ -52,6 +57,8 @@ class BilateralMAE(MaskedNetwork):
         # Chosen: the paper gives none; half of the way to the finest detail that pixels can hold.
         cutoff: float = 0.25,
         frequency_per: Literal["image", "patch"] = "image",
+        pools_patches: bool = False,
+        has_mlp_stem: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -59,12 +66,15 @@ class BilateralMAE(MaskedNetwork):
         self.num_patches = rows * columns
         self.has_detail_branch = has_detail_branch
         blocks = {"width": width, "head_width": head_width, "mlp_width": mlp_width}
-        self.encoder = MaskedEncoder(image_shape, patch_size, depth=depth, **blocks)
+        self.encoder = MaskedEncoder(
+            image_shape, patch_size, depth=depth, has_mlp_stem=has_mlp_stem, **blocks
+        )
         self.decoder = MaskedDecoder(image_shape, patch_size, **blocks)
         if has_detail_branch:
             self.detail_branch = _detail_branch(width)
             self.fusion = Block(width, head_width, fusion_mlp_width)
             self.fusion_norm = nn.LayerNorm(width)
+        self.patch_score = nn.Linear(width, 1) if pools_patches else None
         self.classifier = LinearClassifier(width)
         self.frequency = HighPass(
             image_shape, cutoff, patch_size if frequency_per == "patch" else None
@@ -108,12 +118,21 @@ class BilateralMAE(MaskedNetwork):
 
     def fuse(self, main: Tensor, detail: Tensor | None) -> Tensor:
         """z = E(main, detail) [B, D]; `detail` is None where there is no detail branch."""
+        if self.patch_score is not None:
+            main = self._pool_patches(main)
         if detail is None:
             assert not self.has_detail_branch, "this network fuses both branches"
             return main[:, 0]  # already normalised by the last layer of F[1:]
         tokens = torch.cat([main, detail], dim=1)  # [B, 2(V+1), D]
         # Only the main class token, the first, is computed: nothing else of the block is used.
         return self.fusion_norm(self.fusion(tokens, num_queries=1)[:, 0])  # [bimae] E2
+
+    def _pool_patches(self, main: Tensor) -> Tensor:
+        """Tokens [B, V+1, D] with the mean of patches in place of the class token [cct]."""
+        assert self.patch_score is not None, "this network reads the class token"
+        patches = main[:, 1:]  # [B, V, D]
+        weights = self.patch_score(patches).softmax(dim=1)  # [B, V, 1]
+        return torch.cat([(weights * patches).sum(dim=1, keepdim=True), patches], dim=1)
 
     def decode(self, tokens: Tensor, visible_ids: Tensor | None) -> Tensor:
         """D: tokens of either branch [B, V+1, D] -> views [B, C, H, W]."""

@@ -1,6 +1,7 @@
 """Parts of a masked autoencoder: patches, masks, encoder and decoder.
 
 [mae] He et al., CVPR 2022. [bimae] Zhai et al., ICCV 2023.
+[stem] Touvron et al., *Three things everyone should know about vision transformers*, ECCV 2022.
 
 Axes: B images, C channels, H height, W width, P patch side, F = (H/P) * (W/P) patches,
 V visible patches, D token width.
@@ -78,7 +79,12 @@ def visible_ids_of(hidden: Tensor) -> Tensor:
 
 
 class MaskedEncoder(nn.Module):
-    """A vision transformer that sees some patches of an image, split after its first block."""
+    """A vision transformer that sees some patches of an image, split after its first block.
+
+    Args:
+        has_mlp_stem: A patch becomes a token through two layers instead of one. Departs from
+            [stem]: norms over one token, so that patches stay independent of one another.
+    """
 
     position_code: Tensor
 
@@ -91,10 +97,16 @@ class MaskedEncoder(nn.Module):
         depth: int,
         head_width: int,
         mlp_width: int,
+        has_mlp_stem: bool = False,
     ) -> None:
         super().__init__()
         self.patch_size = patch_size
-        self.patch_embedding = nn.Linear(image_shape[2] * patch_size**2, width)
+        embedding = nn.Linear(image_shape[2] * patch_size**2, width)
+        self.patch_embedding = (
+            nn.Sequential(embedding, nn.LayerNorm(width), nn.GELU(), nn.Linear(width, width))
+            if has_mlp_stem
+            else embedding
+        )
         self.class_token = nn.Parameter(torch.zeros(width))
         code = sine_cosine_code(*patch_grid(image_shape, patch_size), width)
         self.register_buffer("position_code", code, persistent=False)  # [F, D]
