@@ -42,7 +42,21 @@ PRESET = Preset(
     },
     published=(
         Published("cifar100-10", 78.45, 68.23, None, "[tagfex]", "AutoAugment", parameters=112),
-        Published("cifar100-10", 78.76, None, None, "a re-run by others", "3 seeds, ± 0.77"),
-        Published("cifar100-10", 79.04, 70.36, None, "a re-run by others", "one run"),
+        Published(
+            "cifar100-10",
+            78.76,
+            None,
+            None,
+            "re-run, github.com/TiagoSanti/TagFex_CVPR2025",
+            "3 seeds, ± 0.77",
+        ),
+        Published(
+            "cifar100-10",
+            79.04,
+            70.36,
+            None,
+            "re-run, github.com/TiagoSanti/TagFex_CVPR2025",
+            "one run",
+        ),
     ),
 )
