@@ -112,11 +112,11 @@ def test_latex_signs_are_escaped() -> None:
 
 def test_latex_has_no_sign_that_pdflatex_stops_at() -> None:
     table = Table(
-        ["π", "8 × 8"], [["72.00 ± 2.83", "–"], ["\N{MINUS SIGN}1.5", "…"]], first_number=0
+        ["π, Δ", "8 × 8"], [["72.00 ± 2.83", "–"], ["\N{MINUS SIGN}1.5", "…"]], first_number=0
     )
     text = to_latex(table)
     assert text.isascii()
-    assert r"$\pi$ & 8 $\times$ 8 \\" in text
+    assert r"$\pi$, $\Delta$ & 8 $\times$ 8 \\" in text
     assert r"72.00 $\pm$ 2.83 & -- \\" in text
     assert r"$-$1.5 & \dots{} \\" in text
 

@@ -65,8 +65,7 @@ class WA(Method[WAConfig]):
         old = self.teacher(batch.views)  # [B, K_old]
         old_share = old.shape[1] / scores.shape[1]  # [wa] lambda
         soft = distill(self.config.distillation, scores, old)
-        weight = self.config.classify_weight
-        weight = 1 - old_share if weight is None else weight
+        weight = self.config.classify_weight or 1 - old_share
         return {"classify": weight * classify, "distill": old_share * soft}
 
     def end_task(self, task: Task, reader: Reader) -> None:

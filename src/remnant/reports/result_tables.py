@@ -161,7 +161,7 @@ def to_latex(table: Table) -> str:
 _LATEX_ESCAPES = str.maketrans(
     {sign: "\\" + sign for sign in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "×": r"$\times$", "\N{MINUS SIGN}": "$-$", "π": r"$\pi$"}
+    | {"±": r"$\pm$", "×": r"$\times$", "\N{MINUS SIGN}": "$-$", "π": r"$\pi$", "Δ": r"$\Delta$"}
     | {MISSING: "--", "…": r"\dots{}", "\n": " "}
 )
 
