@@ -62,7 +62,9 @@ _DYTOX_ADAMW = _LIGHT_ADAMW.model_copy(
 )
 _LIGHT_ADAM = _PLAIN.model_copy(update={"weight_decay": 2e-4})
 _HALF_NEW = _schedule(_SGD, sampling="share", new_share=(0.5, 0.5))
-_THIRD_NEW = _schedule(_SGD, sampling="share", new_share=(1 / 3, 1 / 3))
+_THIRD_NEW = _schedule(
+    _SGD.model_copy(update={"clip_norm": 1.0}), sampling="share", new_share=(1 / 3, 1 / 3)
+)
 _GAN_ADAM = _PLAIN.model_copy(update={"betas": (0.5, 0.999)})
 _GROWING: dict[str, Any] = {
     "first": _schedule(_WARM_SGD),
@@ -91,7 +93,7 @@ TUNED: dict[str, MethodConfig] = {
         DarkReplayConfig(first=_THIRD_NEW),
         DyToxConfig(first=_schedule(_DYTOX_ADAMW), balanced_tuning=_schedule(_LIGHT_ADAMW, 20)),
         ExpandableConfig(**_GROWING),
-        ExpandablePrunedConfig(**_GROWING, max_scale=50.0),
+        ExpandablePrunedConfig(**_GROWING, max_scale=50.0, sparsity_weight=0.4),
         GFRConfig(
             first=_schedule(_LIGHT_ADAM),
             backbone=BackboneConfig(name="resnet32"),
