@@ -47,7 +47,7 @@ DEFAULTS: dict[str, list[str]] = {
     # PyCIL: models/wa.py
     "wa": [
         *(RESNET32, *PYCIL_DISTILLATION, "distillation.weight: 1.0", "align_weights: True"),
-        "has_positive_rows: False",
+        *("has_positive_rows: False", "classify_weight: None"),
     ],
     # PyCIL: models/gem.py; the margin of the release of GEM and of mammoth
     "gem": [RESNET32, "softmax_over: task", "margin: 0.5"],
