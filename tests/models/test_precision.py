@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from remnant.methods.nearest_mean import NearestMean
 from remnant.models.classifier import LinearClassifier
 from remnant.models.cosine import CosineClassifier, ProxyClassifier, SplitClassifier
 from remnant.models.precision import attend, in_float32
@@ -31,6 +32,28 @@ def test_scores_are_not_rounded_to_bf16(
         scores = classifier(features)
     assert scores.dtype is torch.float32
     assert torch.equal(scores, exact)
+
+
+@pytest.mark.parametrize("build", [lambda: CosineClassifier(8), lambda: ProxyClassifier(8, 2)])
+def test_similarities_in_losses_are_not_rounded_either(
+    build: Callable[[], SplitClassifier],
+) -> None:
+    classifier = build()
+    classifier.grow(5, seeded(1))
+    features = torch.randn(6, 8, generator=seeded(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = classifier.similarities(features)
+    assert torch.equal(mixed, classifier.similarities(features))
+
+
+def test_cosines_to_class_means_are_not_rounded_to_bf16() -> None:
+    classifier = NearestMean(8)
+    classifier.grow(5)
+    classifier.means.normal_(generator=seeded(4))
+    features = torch.randn(6, 8, generator=seeded(5))
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = classifier(features)
+    assert torch.equal(mixed, classifier(features))
 
 
 def test_scores_of_task_heads_are_not_rounded_to_bf16() -> None:

@@ -34,6 +34,7 @@ from remnant.methods.ridge import (
     unit_rows,
 )
 from remnant.models.classifier import append_rows
+from remnant.models.precision import in_float32
 from remnant.phases import Batch, Phase, Reader, Terms
 
 # Chosen: so that an update of a store of ten thousand classes takes no gigabytes for its scores.
@@ -101,9 +102,9 @@ class NCM(Method[NCMConfig]):
         return self._calibrated(cosines), cosines.amax(dim=1) >= self.least_familiar
 
     def _cosines(self, views: Tensor) -> Tensor:
-        directions = functional.normalize(to_directions(self.features(views)), dim=1)
         means = functional.normalize(self.sums.double(), dim=1).float()
-        return directions @ means.T
+        with in_float32(to_directions(self.features(views))) as directions:
+            return functional.normalize(directions, dim=1) @ means.T
 
     def _calibrated(self, cosines: Tensor) -> Tensor:
         return cosines / self.config.temperature / self.temperature

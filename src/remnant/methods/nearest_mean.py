@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from remnant.images import ImageSet
 from remnant.memory.keeps import KeptTensors
 from remnant.methods.base import Method
+from remnant.models.precision import in_float32
 from remnant.phases import Reader
 
 
@@ -39,7 +40,8 @@ class NearestMean(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, D] -> scores [B, K]: the largest belongs to the nearest mean, as all are units."""
-        return F.normalize(features.float(), dim=1) @ self.means.T
+        with in_float32(features) as exact:
+            return F.normalize(exact.float(), dim=1) @ self.means.T
 
     def fill(
         self,

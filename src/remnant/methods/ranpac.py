@@ -34,6 +34,7 @@ from remnant.methods.feature_bank import FeatureBank, to_directions
 from remnant.methods.frozen_features import FrozenConfig, TaskCodes, load_encoder
 from remnant.methods.ridge import RidgeFit, fit_ridge
 from remnant.models.classifier import LinearClassifier, append_rows
+from remnant.models.precision import in_float32
 from remnant.phases import Batch, Phase, Reader, Terms
 from remnant.randomness import generator
 
@@ -97,12 +98,14 @@ class RanPAC(Method[RanPACConfig]):
     def recognise(self, views: Tensor) -> tuple[Tensor, Tensor]:
         directions = to_directions(self.features(views))
         scores = self._score(directions)
-        cosines = functional.normalize(directions, dim=1) @ self.means.T
+        with in_float32(directions) as exact:
+            cosines = functional.normalize(exact, dim=1) @ self.means.T
         familiarity = scores.amax(dim=1) + cosines.amax(dim=1)
         return scores / self.temperature, familiarity >= self.least_familiar
 
     def _score(self, directions: Tensor) -> Tensor:
-        return self.classifier(functional.relu(directions @ self.projection))
+        with in_float32(directions) as exact:
+            return self.classifier(functional.relu(exact @ self.projection))
 
     def end_task(self, task: Task, reader: Reader) -> None:
         codes = TaskCodes(self.encoder, task, reader)

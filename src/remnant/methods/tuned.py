@@ -24,6 +24,7 @@ from remnant.images import Task
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.frozen_features import DEFAULT_ENCODER, Encoder, load_encoder
 from remnant.models.classifier import LinearClassifier
+from remnant.models.precision import in_float32
 from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 
 # Chosen: small steps, since the rows start as class means and the layers as published.
@@ -99,5 +100,6 @@ class Tuned(Method[TunedConfig]):
 
     def predict(self, views: Tensor) -> Tensor:
         """Cosines to the rows, divided by the temperature."""
-        rows = functional.normalize(self.classifier.weight, dim=1)
-        return functional.normalize(self.features(views), dim=1) @ rows.T / self.config.temperature
+        with in_float32(self.features(views)) as features:
+            rows = functional.normalize(self.classifier.weight, dim=1)
+            return functional.normalize(features, dim=1) @ rows.T / self.config.temperature

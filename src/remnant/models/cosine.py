@@ -39,13 +39,17 @@ class SplitClassifier(nn.Module):
         return torch.cat([self.old, self.new])
 
     @abstractmethod
+    def compare(self, features: Tensor) -> Tensor:
+        """[B, D] -> similarities [B, K], in the precision of the features."""
+
     def similarities(self, features: Tensor) -> Tensor:
-        """[B, D] -> [B, K], before the scale."""
+        """[B, D] -> [B, K], before the scale; in float32, for losses as for predictions."""
+        with in_float32(features) as exact:
+            return self.compare(exact)
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, D] -> scores [B, K]."""
-        with in_float32(features) as exact:
-            return self.scale * self.similarities(exact)
+        return self.scale * self.similarities(features)
 
     @abstractmethod
     def draw(self, num_new_classes: int, generator: torch.Generator | None) -> Tensor:
@@ -75,7 +79,7 @@ class CosineClassifier(SplitClassifier):
     def __init__(self, width: int) -> None:
         super().__init__(width)
 
-    def similarities(self, features: Tensor) -> Tensor:
+    def compare(self, features: Tensor) -> Tensor:
         return functional.normalize(features) @ functional.normalize(self.rows).T
 
     def draw(self, num_new_classes: int, generator: torch.Generator | None) -> Tensor:
@@ -90,7 +94,7 @@ class ProxyClassifier(SplitClassifier):
     def __init__(self, width: int, num_proxies: int) -> None:
         super().__init__(num_proxies, width)
 
-    def similarities(self, features: Tensor) -> Tensor:
+    def compare(self, features: Tensor) -> Tensor:
         units = functional.normalize(features)  # [B, D]
         proxies = functional.normalize(self.rows, dim=-1)  # [K, P, D]
         near = 2 * torch.einsum("bd,kpd->bkp", units, proxies) - 2  # minus squared distances
