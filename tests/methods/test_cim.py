@@ -19,6 +19,7 @@ from remnant.recipes import load_recipe
 from remnant.runs.experiment import validate_run
 from tests.support.small_bimae import make_batch, make_task, make_trainer
 from tests.support.small_residual import (
+    SCHEDULE,
     in_second_task,
     learn_task,
     make_residual,
@@ -172,6 +173,20 @@ def test_it_goes_around_other_methods(base: str) -> None:
     method = in_second_task(make_trainer(), "cim", **BOXED, base=base)
     assert method.base.config.name == base
     assert min(method.memory.counts) >= 2
+
+
+def test_twins_are_those_of_the_images_that_the_base_trains_on() -> None:
+    """BiC sets images aside, so that its training has fewer than the task, in another order."""
+    trainer = make_trainer()
+    options = {**BOXED, "base": "bic", "refresh_every_epochs": 1, "first": SCHEDULE | {"epochs": 2}}
+    method = in_second_task(trainer, "cim", **options)
+    phases = [one for one in method.phases(make_task(1), trainer.reader) if one.twins is not None]
+    assert phases
+    for phase in phases:
+        assert len(phase.data) < len(make_task(1).train)
+        expected = method._compress(phase.data, trainer.reader)
+        places = torch.arange(len(phase.data))
+        assert torch.equal(phase.twins.images.read(places), expected.images.read(places))
 
 
 def test_the_mask_generator_is_counted() -> None:

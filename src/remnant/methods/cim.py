@@ -122,7 +122,7 @@ class CIM(Wrapper[CIMConfig]):
             part = replace(cut, name=name, epochs=(first, min(first + every, epochs)))
             if index > 0:
                 ratio = min(1.0, index * self.config.compressed_step)
-                part = replace(part, twins=self._compress(task.train, reader), twin_ratio=ratio)
+                part = replace(part, twins=self._compress(phase.data, reader), twin_ratio=ratio)
             yield part
 
     # ------------------------------------------------------------------------------ the two levels

@@ -78,6 +78,7 @@ class Feeder:
         drawn = [phase.data] if phase.replay is None else [phase.data, phase.replay]
         labels = torch.cat([part.labels for part in drawn])
         self._labels, self._ids = labels, torch.cat([part.ids for part in drawn])
+        assert phase.twins is None or len(phase.twins) == len(phase.data), "one for each image"
         # Twins, behind all that is drawn, are other looks of the images of the first set.
         self._sets = drawn if phase.twins is None else [*drawn, phase.twins]
         self._num_new, self._first_twin = len(phase.data), len(labels)
