@@ -47,6 +47,15 @@ def test_whole_images_are_classified_whole(network: BilateralConfig) -> None:
     assert torch.allclose(method.loss(batch)["classify"], expected)
 
 
+def test_tuning_the_classifier_moves_no_batch_statistics() -> None:
+    method, batch = full(CONV), make_batch(6, labels=torch.tensor([0, 1, 2, 0, 1, 2]))
+    before = {name: one.clone() for name, one in method.train().named_buffers()}
+    method._tune(batch)
+    assert all(torch.equal(one, before[name]) for name, one in method.named_buffers())
+    expected = F.cross_entropy(method.predict(batch.views), batch.labels)
+    assert torch.allclose(method._tune(batch)["classify"], expected)
+
+
 @pytest.mark.parametrize(("reconstruction", "has_decoder"), [("on", True), ("off", False)])
 def test_convolutions_that_draw_nothing_keep_no_decoder(
     reconstruction: str, has_decoder: bool

@@ -62,9 +62,15 @@ def test_a_count_apart_leaves_no_trace() -> None:
     rows, state = torch.randn(7, 5), torch.get_rng_state()
     before = [one.clone() for one in network.state_dict().values()]
     gradients = [one.grad.clone() for one in network.parameters() if one.grad is not None]
-    flops = counted_apart(
-        network, list(network.parameters()), lambda: network(rows).sum().backward()
-    )
+    modes = []
+
+    def work() -> None:
+        modes.append(network[1].training)
+        network(rows).sum().backward()
+
+    flops = counted_apart(network, list(network.parameters()), work)
+    assert modes == [False]  # or SyncBatchNorm would wait for other processes
+    assert all(part.training for part in network.modules())
     assert flops == 2 * (2 * 7 * 5 * 5)
     assert torch.equal(state, torch.get_rng_state())
     for one, old in zip(network.state_dict().values(), before, strict=True):

@@ -7,6 +7,10 @@ from torch import Tensor, nn
 from remnant.errors import InputError
 from remnant.training import processes as module
 from remnant.training.processes import LostProcessError, Processes, TrainingConfig, as_launched
+from tests.support.small_bimae import CONV, make_method
+from tests.support.small_residual import make_residual
+
+MASKED_CONV = {"network": CONV, "view": "full", "side_ratio": 0.5, "has_detail_branch": False}
 
 
 class FakeProcesses(Processes):
@@ -28,6 +32,36 @@ class FakeProcesses(Processes):
 
 def encode_terms(text: str) -> Tensor:
     return torch.tensor(list(text.encode().ljust(module._TERMS_BYTES)), dtype=torch.uint8)[None]
+
+
+class OnGpus(FakeProcesses):
+    device = torch.device("cuda")
+
+
+class Stays(nn.Sequential):
+    """A network that says it has moved, on machines without a GPU."""
+
+    may_skip_passes = False
+
+    def to(self, *_: object, **__: object) -> Stays:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self
+
+
+@pytest.mark.parametrize("may_skip_passes", [False, True])
+def test_norms_wait_for_other_gpus_only_if_all_of_them_come(may_skip_passes: bool) -> None:
+    network = Stays(nn.Conv2d(3, 4, 1), nn.Sequential(nn.BatchNorm2d(4)))
+    network.may_skip_passes = may_skip_passes
+    OnGpus(torch.zeros(1)).prepare(network)
+    assert isinstance(network[1][0], nn.SyncBatchNorm) != may_skip_passes
+
+
+def test_methods_whose_processes_may_skip_a_pass_say_so() -> None:
+    windows = {"view": "window", "unmasked_ratio": 0.5, "reconstruction": "off"}
+    windows |= {"has_detail_branch": False}
+    skipping = [make_residual("gem"), make_residual("a-gem"), make_method("raw", **MASKED_CONV)]
+    together = [make_residual("er"), make_method(), make_method("raw", network=CONV, **windows)]
+    assert [method.may_skip_passes for method in skipping] == [True] * 3
+    assert [method.may_skip_passes for method in together] == [False] * 3
 
 
 def test_a_single_process_needs_no_communication() -> None:

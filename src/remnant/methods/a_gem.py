@@ -20,6 +20,7 @@ from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.constrained import constrained, cross_entropy_of, project_by_one
+from remnant.methods.local_softmax import require_rivals
 from remnant.phases import Batch, Phase, Reader, Terms
 
 
@@ -37,6 +38,8 @@ class AGEM(Method[AGEMConfig]):
     def __init__(self, config: AGEMConfig, context: MethodContext) -> None:
         super().__init__(config, context)
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
+        # A process may have no exemplar of an earlier task in its part of a batch.
+        self.may_skip_passes = True
         self.starts: list[int] = []  # the first label of every task so far
 
     def grow(self, task: Task) -> None:
@@ -44,6 +47,8 @@ class AGEM(Method[AGEMConfig]):
         self.starts.append(task.num_old_classes)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
+        if self.config.softmax_over == "task":
+            require_rivals(task)
         losses = {"memory": self.memory_loss} if task.index > 0 else {}
         for phase in super().phases(task, reader):
             yield constrained(phase, losses, _project)

@@ -106,6 +106,8 @@ class Method(nn.Module, Generic[ConfigT]):
         # more.
         self.describe: Describe = as_candidates
         self.herds_coded = False  # herding sees images as the codec gives them back
+        # A process may lack the rows of some pass: SyncBatchNorm would wait for it for ever.
+        self.may_skip_passes = False
 
     # ------------------------------------------------------------------------------- the six verbs
 

@@ -59,6 +59,7 @@ class BiMAE(Method[BiMAEConfig]):
         check_memory(config, context.memory)
         classifier = self.network.classifier
         self._adjustment = LogitAdjustment(classifier, config.logit_adjustment, config)
+        self.may_skip_passes = config.network.encoder == "conv" and config.view != "window"
         self._window: tuple[int, int] | None = None  # height and width, while a task has windows
         self._image_shape = context.image_shape
         self.teacher: Frozen[MaskedNetwork] | None = None
@@ -111,7 +112,7 @@ class BiMAE(Method[BiMAEConfig]):
                 self.config.balanced_tuning.model_copy(update={"sampling": "balanced"}),
                 replay=self.completed,
                 parameters=self.network.classifier.parameters(),
-                loss=self._classify_whole,
+                loss=self._tune,
             )
             # Whole: cropped as the new images are.
             ratio = self.config.twin_ratio
@@ -199,6 +200,10 @@ class BiMAE(Method[BiMAEConfig]):
     def _classify_whole(self, batch: Batch) -> Terms:
         scores = self.network.scores(batch.views)
         return self._classify(batch, batch.labels, scores, self._ask(batch.views, None))
+
+    def _tune(self, batch: Batch) -> Terms:
+        self.network.eval()  # batch statistics stay those of the weights, which do not move
+        return self._classify_whole(batch)
 
     def _through_window(self, batch: Batch) -> Batch:
         if self._window is None:  # too few exemplars, see `_window_of`

@@ -24,6 +24,7 @@ from remnant.images import Task
 from remnant.memory.keeps import Keeps, KeptTensors
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.local_softmax import require_rivals
 from remnant.phases import Batch, OptimizerConfig, Phase, Reader, Schedule, Terms
 from remnant.settings import Settings
 
@@ -74,6 +75,8 @@ class EWC(Method[EWCConfig]):
     # -------------------------------------------------------------------------------- the six verbs
 
     def begin_task(self, task: Task, reader: Reader) -> None:
+        if self.config.softmax_over == "new":
+            require_rivals(task)
         super().begin_task(task, reader)
         self.num_old_classes = task.num_old_classes
 

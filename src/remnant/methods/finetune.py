@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
+from remnant.methods.local_softmax import require_rivals
 from remnant.phases import Batch, Reader, Terms
 
 
@@ -34,6 +35,8 @@ class Finetune(Method[FinetuneConfig]):
         self.num_old_classes = 0
 
     def begin_task(self, task: Task, reader: Reader) -> None:
+        if self.config.softmax_over == "new":
+            require_rivals(task)
         super().begin_task(task, reader)
         self.num_old_classes = task.num_old_classes
 

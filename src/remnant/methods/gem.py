@@ -23,6 +23,7 @@ from remnant.images import Task
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.constrained import constrained, cross_entropy_of, project_by_all, tasks_of
+from remnant.methods.local_softmax import require_rivals
 from remnant.phases import Batch, Phase, Reader, Terms
 
 
@@ -43,6 +44,8 @@ class GEM(Method[GEMConfig]):
     def __init__(self, config: GEMConfig, context: MethodContext) -> None:
         super().__init__(config, context)
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
+        # A process may have no exemplar of an earlier task in its part of a batch.
+        self.may_skip_passes = True
         self.starts: list[int] = []  # the first label of every task so far
 
     def grow(self, task: Task) -> None:
@@ -50,6 +53,8 @@ class GEM(Method[GEMConfig]):
         self.starts.append(task.num_old_classes)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
+        if self.config.softmax_over == "task":
+            require_rivals(task)
         losses = {
             f"memory {index}": partial(self.memory_loss, index) for index in range(task.index)
         }

@@ -21,6 +21,7 @@ from remnant.losses import sigmoid_losses
 from remnant.methods.backbones import BackboneConfig, build_linear_network
 from remnant.methods.base import Method, MethodConfig, MethodContext
 from remnant.methods.distillation import DistillationConfig, distill
+from remnant.methods.local_softmax import require_rivals
 from remnant.methods.teacher import Frozen, make_teacher
 from remnant.phases import Batch, Phase, Reader, Schedule, Terms
 
@@ -57,6 +58,8 @@ class LwF(Method[LwFConfig]):
         self.num_old_classes = 0
 
     def begin_task(self, task: Task, reader: Reader) -> None:
+        if self.config.loss == "softmax" and self.config.softmax_over == "new":
+            require_rivals(task)
         self.num_old_classes = task.num_old_classes
         self.teacher = make_teacher(self.backbone, self.classifier) if task.index > 0 else None
         super().begin_task(task, reader)

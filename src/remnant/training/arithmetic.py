@@ -75,8 +75,10 @@ def counted_apart(
 ) -> int:
     """The FLOPs of a training step that leaves no trace: it runs beside the one that counts.
 
-    For compiled code, which no count looks into: `work` runs uncompiled here.
+    For compiled code, which no count looks into: `work` runs uncompiled here, and in evaluation
+    mode: norms do not count, and SyncBatchNorm would wait for processes that need no count.
     """
+    modes = [(part, part.training) for part in method.modules()]
     buffers = [(buffer, buffer.clone()) for buffer in method.buffers()]
     gradients = [parameter.grad for parameter in parameters]
     devices = {parameter.device for parameter in parameters if parameter.device.type == "cuda"}
@@ -87,7 +89,10 @@ def counted_apart(
         torch.compiler.set_stance("force_eager"),
         FlopCount() as count,
     ):
+        method.eval()
         work()
+    for part, is_training in modes:
+        part.training = is_training
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     with torch.no_grad():

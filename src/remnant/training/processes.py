@@ -138,8 +138,13 @@ class Processes:
             self._fabric.barrier()
 
     def prepare(self, method: nn.Module) -> None:
-        """Move a network that has just grown to the device; on CUDA, with SyncBatchNorm."""
-        if self.count > 1 and self.device.type == "cuda":
+        """Move a network that has just grown to the device; on CUDA, with SyncBatchNorm.
+
+        Not if a process may skip a pass (`Method.may_skip_passes`): then each normalises its own
+        rows, as with gloo.
+        """
+        is_synchronised = self.count > 1 and self.device.type == "cuda"
+        if is_synchronised and not getattr(method, "may_skip_passes", False):
             nn.SyncBatchNorm.convert_sync_batchnorm(method)
         method.to(self.device)
 
