@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from remnant.errors import InputError
 from remnant.memory import CODECS, Candidate, Memory, MemoryConfig, PatchesConfig
-from remnant.memory.memory import take_turns
+from remnant.memory.intake import take_turns
 from tests.support.strategies import memory_configs, pixels
 
 SHAPE = (8, 8, 3)
@@ -163,3 +163,16 @@ def test_what_is_put_between_costs_the_worst_of_a_full_class() -> None:
     memory.insert(0, {1: new})
     assert memory.exemplars(0) == (before[0], new, before[1], before[2])
     assert memory.nbytes <= memory.budget_bytes
+
+
+def test_more_images_of_a_class_are_read_one_by_one_as_they_are_asked_for() -> None:
+    memory = Memory(MemoryConfig(budget="4images/class"), SHAPE, 0)
+    memory.add_class(0, "a", map(Candidate, flats(1)))
+    left = iter(flats(1, 2, 3, 4))
+    new = memory.encode_more(0, map(Candidate, left))
+    assert next(new).payload[0] == 2  # the first is stored
+    assert [image.flat[0] for image in left] == [3, 4]
+    assert memory.counts == [1]
+    unknown = memory.encode_more(5, map(Candidate, flats(1)))
+    with pytest.raises(InputError, match="must hold class 5"):
+        next(unknown)

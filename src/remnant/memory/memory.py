@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -23,22 +21,22 @@ from remnant.memory.budget import MemoryConfig, parse_budget
 from remnant.memory.class_sizes import ClassSizes
 from remnant.memory.codecs import build_codec
 from remnant.memory.codecs.codec import Candidate, CodecConfig, Exemplar
+from remnant.memory.intake import Intake, take_turns
 from remnant.memory.memory_file import (
     KIND,
     PAYLOAD,
     VERSION,
     ArchiveHeader,
     StoredClass,
+    check_name,
     digest_of,
     itemise,
     pack,
     unpack,
+    unusable,
 )
 from remnant.memory.packing import Packing, bytes_of
 from remnant.memory.replay import decode_classes
-from remnant.randomness import generator
-
-ItemT = TypeVar("ItemT")
 
 
 class Memory:
@@ -179,7 +177,8 @@ class Memory:
             InputError: The message names a budget that works.
         """
         packing = replace(self._packing, side_bytes=side_bytes)
-        exemplars = self._encoded(0, (Candidate(np.asarray(image)) for image in images))
+        candidates = (Candidate(np.asarray(image)) for image in images)
+        exemplars = self._intake.encoded(0, candidates)
         size = min(packing.counted(self.codec, [exemplar]) for exemplar in exemplars)
         packing.require_room(self.codec, num_classes, size + side_bytes)
 
@@ -200,11 +199,11 @@ class Memory:
                 f"a new class must have a label of its own, from 0; got {label}. Remove the class "
                 "with this label first."
             )
-        _check_name(name)
+        check_name(name)
         num_sharing = max(self.num_seen_classes, len(self._classes) + 1)
         self._packing.require_room(self.codec, num_sharing)
-        share = self._packing.share(self.codec, self._sizes, num_sharing)
-        new = self._with_sides(name, self._encoded(label, candidates), self._packing.side_bytes)
+        share = self._share_of(label, num_sharing)
+        new = self._intake.of_class(label, name, candidates, self._packing.side_bytes)
         exemplars = self._packing.best(self.codec, name, new, share)
         if not exemplars:
             raise InputError(f"class {name!r} must have at least one image; it has none.")
@@ -226,8 +225,7 @@ class Memory:
             InputError: The class is not stored, or an image is of another shape.
         """
         stored, new = self._stored(label), self.encode_more(label, candidates)
-        with self._sizes.changed(label, None):
-            share = self._packing.share(self.codec, self._sizes, self.num_seen_classes)
+        share = self._share_of(label, self.num_seen_classes)
         turns = take_turns(stored.exemplars, new)
         merged = self._packing.best(self.codec, stored.name, turns, share)
         self._put(label, StoredClass(stored.name, merged), self.num_seen_classes)
@@ -239,12 +237,7 @@ class Memory:
         Raises:
             InputError: The class is not stored, or an image is of another shape.
         """
-        stored = self._stored(label)
-        new = self._encoded(label, candidates, first_rank=len(stored.exemplars))
-        known = {(one.payload, one.positions) for one in stored.exemplars}
-        for one in self._with_sides(stored.name, new, stored.side_bytes):
-            if (one.payload, one.positions) not in known:
-                yield one
+        yield from self._intake.more(label, self._stored(label), candidates)
 
     def insert(self, label: int, exemplars: Mapping[int, Exemplar]) -> None:
         """Put exemplars at these ranks of a class, at the cost of the worst of the largest."""
@@ -293,9 +286,8 @@ class Memory:
             InputError: The class is not stored, an image is of another shape, or there is none.
         """
         stored = self._stored(label)
-        new = self._with_sides(stored.name, self._encoded(label, candidates), stored.side_bytes)
-        with self._sizes.changed(label, None):
-            share = self._packing.share(self.codec, self._sizes, self.num_seen_classes)
+        new = self._intake.of_class(label, stored.name, candidates, stored.side_bytes)
+        share = self._share_of(label, self.num_seen_classes)
         exemplars = self._packing.best(self.codec, stored.name, new, share)
         if not exemplars:
             raise InputError(f"class {stored.name!r} must have at least one image; it has none.")
@@ -363,9 +355,7 @@ class Memory:
         is that of `images`. Payloads that are too many to be held go to a file that lasts as long
         as the images.
         """
-        rngs = (generator(self.seed, "present", index) for index in itertools.count())
-        offered = (one if isinstance(one, Candidate) else Candidate(one) for one in images)
-        exemplars = _held_or_filed(map(self.codec.encode, offered, rngs), self.folder)
+        exemplars = self._intake.presented(images, self.folder)
         return decode_classes(self.codec, {0: StoredClass("", tuple(exemplars))}, fill)
 
     # ------------------------------------------------------------------------------------- files
@@ -392,9 +382,7 @@ class Memory:
         memory._commit(classes, header.num_seen_classes)
         overflow = memory._packing.overflow(memory._sizes)
         if overflow is not None:
-            raise InputError(
-                f"{source} does not hold a usable memory: {overflow}. Restore it from a copy."
-            )
+            raise unusable(source, f"{overflow}.")
         memory._expect_sides()
         return memory
 
@@ -425,9 +413,7 @@ class Memory:
             problem = "it names other classes"
         else:
             return
-        raise InputError(
-            f"{source} does not hold a usable memory: {problem}. Restore it from a copy."
-        )
+        raise unusable(source, f"{problem}.")
 
     def require_budget(self, budget: str, source: str) -> None:
         """Compare the budget with that of the settings around it.
@@ -436,10 +422,7 @@ class Memory:
             InputError: They differ; the message begins with `source`.
         """
         if self.config.budget != budget:
-            raise InputError(
-                f"{source} does not hold a usable memory: its budget is {self.config.budget}, not "
-                f"{budget}. Restore it from a copy."
-            )
+            raise unusable(source, f"its budget is {self.config.budget}, not {budget}.")
 
     def digest(self) -> str:
         """SHA-256 of everything stored; equal to that of the saved file."""
@@ -464,6 +447,10 @@ class Memory:
 
     # ----------------------------------------------------------------------------------- private
 
+    @property
+    def _intake(self) -> Intake:
+        return Intake(self.codec, self.seed)  # made anew, because the codec can be replaced
+
     def _header(self) -> ArchiveHeader:
         return ArchiveHeader(
             config=self.config,
@@ -481,6 +468,11 @@ class Memory:
         if label not in self._classes:
             raise InputError(f"the memory must hold class {label}; it holds {self.labels}.")
         return self._classes[label]
+
+    def _share_of(self, label: int, num_sharing: int) -> int:
+        """Bytes that a class may take, whatever it takes now."""
+        with self._sizes.changed(label, None):
+            return self._packing.share(self.codec, self._sizes, num_sharing)
 
     def _put(self, label: int, stored: StoredClass, num_seen: int) -> None:
         """Put a class in place and cut the largest; one that fails changes nothing."""
@@ -501,53 +493,3 @@ class Memory:
         self._classes |= changes
         self.num_seen_classes, self._digest = num_seen, None
         assert len(self._classes) <= num_seen, "more classes stored than seen"
-
-    def _encoded(
-        self, label: int, candidates: Iterable[Candidate], first_rank: int = 0
-    ) -> Iterator[Exemplar]:
-        for rank, candidate in enumerate(candidates, start=first_rank):
-            image = candidate.image
-            if image.dtype != np.uint8 or image.shape != self.image_shape:
-                raise InputError(
-                    f"the memory stores uint8 images of shape {self.image_shape}; got "
-                    f"{image.dtype} of shape {image.shape}."
-                )
-            rng = generator(self.seed, "patches", label, rank)
-            exemplar = self.codec.encode(candidate, rng)
-            self.codec.check(exemplar)
-            yield replace(exemplar, side=candidate.side) if candidate.side else exemplar
-
-    def _with_sides(
-        self, name: str, exemplars: Iterable[Exemplar], side_bytes: int
-    ) -> Iterator[Exemplar]:
-        for exemplar in exemplars:
-            if len(exemplar.side) != side_bytes:
-                raise InputError(
-                    f"exemplars of class {name!r} must have {side_bytes:,} bytes of side data, as "
-                    f"long as those of one class are; got {len(exemplar.side):,}."
-                )
-            yield exemplar
-
-
-def take_turns(first: Iterable[ItemT], second: Iterable[ItemT]) -> Iterator[ItemT]:
-    """One of the first, one of the second, and so on; then what is left of the longer."""
-    for pair in zip_longest(first, second):
-        yield from (item for item in pair if item is not None)
-
-
-def _held_or_filed(exemplars: Iterable[Exemplar], folder: Path | None) -> Iterator[Exemplar]:
-    """The same exemplars one by one, from `HELD_BYTES` on with payloads in a scratch file."""
-    scratch, num_bytes = None, 0
-    for exemplar in exemplars:
-        num_bytes += exemplar.payload_size
-        if num_bytes > long_rows.HELD_BYTES:
-            scratch = scratch or ScratchFile(folder)
-            exemplar = exemplar.filed(scratch)
-        yield exemplar
-
-
-def _check_name(name: str) -> None:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"a class name must be valid text; got {name!r}. Rename it.") from None

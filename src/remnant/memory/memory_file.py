@@ -144,10 +144,25 @@ def unpack(
         for stored in classes.values():
             _check_exemplars(codec, stored)
     except InputError as error:
-        raise InputError(
-            f"{source} does not hold a usable memory: {error} Restore it from a copy."
-        ) from None
+        raise unusable(source, str(error)) from None
     return header, classes
+
+
+def unusable(source: str, problem: str) -> InputError:
+    """The error that `source` holds no memory; `problem` ends with a full stop."""
+    return InputError(f"{source} does not hold a usable memory: {problem} Restore it from a copy.")
+
+
+def check_name(name: str) -> None:
+    """Refuse the name of a class that metadata, which are text, cannot hold.
+
+    Raises:
+        InputError: It is not valid text, as the name of a folder need not be.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"a class name must be valid text; got {name!r}. Rename it.") from None
 
 
 def _read_table(arrays: Arrays, header: ArchiveHeader, codec: Codec) -> tuple[list[int], list[int]]:

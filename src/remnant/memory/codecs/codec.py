@@ -40,13 +40,12 @@ class CodecConfig(Settings):
 class Candidate:
     """An image that may be stored, and what the method that offers it knows of it.
 
-    Codecs that have no use for a box or a saliency map ignore them; those that have one must do
-    without where a method gives none. Side data are stored as they are, whatever the codec.
+    Codecs that have no use for a box ignore it; those that have one must do without where a method
+    gives none. Side data are stored as they are, whatever the codec.
     """
 
     image: np.ndarray  # uint8 [H, W, C]
     box: tuple[int, int, int, int] | None = None  # top, left, height and width of what matters
-    saliency: np.ndarray | None = None  # float [H, W], higher where it matters more
     side: bytes = b""  # to be kept with the image, such as its scores; the memory counts them
 
 
