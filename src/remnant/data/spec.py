@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 
 from remnant.data.archive_members import ArchiveSpec
 from remnant.errors import InputError
-from remnant.images import ImageSet
+from remnant.images import ImageSet, Shape
 from remnant.registry import Registry
 from remnant.settings import Settings
 
@@ -46,6 +46,10 @@ class DatasetFacts:
     default_num_tasks: int
     source: str  # where it comes from
     download_bytes: int | None = None  # None: `remnant data get` has nothing to download
+
+    @property
+    def image_shape(self) -> Shape:
+        return self.image_size, self.image_size, self.channels
 
 
 @dataclass(frozen=True)

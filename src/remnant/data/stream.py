@@ -110,6 +110,14 @@ def resolve_tasks(config: StreamConfig, dataset: DatasetFacts) -> list[list[int]
     return [order[first:last] for first, last in pairwise(accumulate(sizes, initial=0))]
 
 
+def task_sizes(config: StreamConfig, dataset: DatasetFacts) -> list[int]:
+    """Number of new classes of each task; needs no data.
+
+    Raises what `resolve_tasks` raises.
+    """
+    return [len(task) for task in resolve_tasks(config, dataset)]
+
+
 class TaskStream:
     """Tasks with training images, and the test images of the classes seen so far."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -117,11 +116,12 @@ class Method(nn.Module, Generic[ConfigT]):
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
         """What to optimise, in order; code between two yields runs between two phases."""
-        yield self.phase("train", task.train, self.config.schedule(task), replay=self.replay())
+        if self.trains:
+            yield self.phase("train", task.train, self.config.schedule(task), replay=self.replay())
 
-    @abstractmethod
     def loss(self, batch: Batch) -> Terms:
-        """Named terms, already weighted; the trainer minimises their sum."""
+        """Named terms, already weighted, whose sum the trainer minimises."""
+        raise NotImplementedError(f"{type(self).__name__} trains, so it must define loss")
 
     def predict(self, views: Tensor) -> Tensor:
         """Scores [B, K] over the classes seen so far."""

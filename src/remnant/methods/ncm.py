@@ -11,7 +11,6 @@ others, they give the temperature of probabilities and the limit of what is unfa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -35,7 +34,7 @@ from remnant.methods.ridge import (
 )
 from remnant.models.classifier import append_rows
 from remnant.models.precision import in_float32
-from remnant.phases import Batch, Phase, Reader, Terms
+from remnant.phases import Reader
 
 # Chosen: so that an update of a store of ten thousand classes takes no gigabytes for its scores.
 MOST_COMPARED = 1000  # images held out
@@ -83,12 +82,6 @@ class NCM(Method[NCMConfig]):
         self.sums = append_rows(self.sums, rows)
         self.held_sums = append_rows(self.held_sums, rows)
         self.bank.grow(task.num_new_classes)
-
-    def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        return iter(())
-
-    def loss(self, batch: Batch) -> Terms:
-        raise AssertionError("ncm has no phase, so no loss is ever asked for")
 
     def features(self, views: Tensor) -> Tensor:
         return self.encoder(views)

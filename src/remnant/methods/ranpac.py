@@ -35,7 +35,7 @@ from remnant.methods.frozen_features import FrozenConfig, TaskCodes, load_encode
 from remnant.methods.ridge import RidgeFit, fit_ridge
 from remnant.models.classifier import LinearClassifier, append_rows
 from remnant.models.precision import in_float32
-from remnant.phases import Batch, Phase, Reader, Terms
+from remnant.phases import Reader
 from remnant.randomness import generator
 
 
@@ -81,12 +81,6 @@ class RanPAC(Method[RanPACConfig]):
         self.bank.grow(task.num_new_classes)
         rows = self.means.new_zeros(task.num_new_classes, self.means.shape[1])
         self.means = append_rows(self.means, rows)
-
-    def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        return iter(())
-
-    def loss(self, batch: Batch) -> Terms:
-        raise AssertionError("ranpac has no phase, so no loss is ever asked for")
 
     def features(self, views: Tensor) -> Tensor:
         return self.encoder(views)

@@ -12,7 +12,7 @@ import torch
 
 from remnant.config import RunConfig
 from remnant.data import describe_dataset
-from remnant.data.stream import resolve_tasks
+from remnant.data.stream import task_sizes
 from remnant.methods import Method, build_method
 from remnant.phases import Batch
 from remnant.planning.flops import batch_of_noise, train_flops
@@ -69,8 +69,8 @@ def measure_speed(config: RunConfig, seconds: float) -> Speed:
 def first_network(config: RunConfig) -> tuple[Method, tuple[int, int, int], int]:
     """The network of the first task, the shape of its images and the number of its classes."""
     known = describe_dataset(config.data)
-    shape = (known.image_size, known.image_size, known.channels)
-    sizes = [len(task) for task in resolve_tasks(config.stream, known)]
+    shape = known.image_shape
+    sizes = task_sizes(config.stream, known)
     method = build_method(config, shape, sizes)
     method.grow(empty_tasks(sizes, shape)[0])
     method.train()

@@ -56,7 +56,7 @@ def rehearse(config: RunConfig, known: DatasetFacts, num_tasks: int) -> Rehearsa
 
     The last rehearsal is kept: runs of a study often differ in the number of tasks alone.
     """
-    shape = (known.image_size, known.image_size, known.channels)
+    shape = known.image_shape
     sizes = [_CLASSES] * min(num_tasks, _TASKS)
     memory = _small_memory(config.memory, shape)
     plan = config.model_copy(update={"memory": memory})

@@ -10,7 +10,7 @@ import torch
 
 from remnant.config import RunConfig
 from remnant.data import DatasetFacts, describe_dataset
-from remnant.data.stream import resolve_tasks
+from remnant.data.stream import task_sizes
 from remnant.images import Task
 from remnant.methods import METHODS, Method, build_method, kept_bytes
 from remnant.planning.flops import predict_flops, train_flops
@@ -25,8 +25,8 @@ _USUAL_RATIO = 12  # of pixels to the bytes of a coded exemplar, where only data
 def estimate(config: RunConfig) -> dict[str, Any]:
     """Everything `remnant show` prints besides the config; needs no data."""
     known = describe_dataset(config.data)
-    shape = (known.image_size, known.image_size, known.channels)
-    sizes = _task_sizes(config)
+    shape = known.image_shape
+    sizes = task_sizes(config.stream, known)
     method = build_method(config, shape, sizes)
     first, *later = empty_tasks(sizes, shape)
     method.grow(first)
@@ -52,8 +52,8 @@ def estimate(config: RunConfig) -> dict[str, Any]:
 def kept_beside_memory(config: RunConfig) -> dict[str, int]:
     """What `kept_bytes` of the result will be, but for the exemplars; needs no data."""
     known = describe_dataset(config.data)
-    shape = (known.image_size, known.image_size, known.channels)
-    sizes = _task_sizes(config)
+    shape = known.image_shape
+    sizes = task_sizes(config.stream, known)
     method = build_method(config, shape, sizes)
     _grow_in_shape(method, empty_tasks(sizes, shape))
     return _kept_beside_memory(method)
@@ -125,8 +125,8 @@ def images_per_task(config: RunConfig) -> list[int]:
     Where classes differ in size, the mean stands for all; where exemplars do, they are left out.
     """
     known = describe_dataset(config.data)
-    shape = (known.image_size, known.image_size, known.channels)
-    sizes, per_class = _task_sizes(config), known.train_per_class
+    shape = known.image_shape
+    sizes, per_class = task_sizes(config.stream, known), known.train_per_class
     memory_plan = _memory_plan(config, shape, sizes, per_class)
     counts = []
     for task in empty_tasks(sizes, shape):
@@ -137,10 +137,6 @@ def images_per_task(config: RunConfig) -> list[int]:
             passed += kept * task.num_old_classes
         counts.append(passed * schedule.epochs)
     return counts
-
-
-def _task_sizes(config: RunConfig) -> list[int]:
-    return [len(task) for task in resolve_tasks(config.stream, describe_dataset(config.data))]
 
 
 def _memory_plan(

@@ -12,7 +12,7 @@ import torch
 
 from remnant.config import RunConfig
 from remnant.data import DATASETS, data_root, describe_dataset
-from remnant.data.stream import resolve_tasks
+from remnant.data.stream import task_sizes
 from remnant.errors import InputError
 from remnant.methods import build_method
 from remnant.planning.calibration import (
@@ -181,8 +181,8 @@ def check_room(runs: Sequence[StudyRun], folder: Path) -> None:
 def _folder_bytes(config: RunConfig) -> int:
     """Checkpoints of the network as it is at the end, each with the memory, and the rest."""
     known = describe_dataset(config.data)
-    shape = (known.image_size, known.image_size, known.channels)
-    sizes = [len(task) for task in resolve_tasks(config.stream, known)]
+    shape = known.image_shape
+    sizes = task_sizes(config.stream, known)
     with torch.device("meta"):
         method = build_method(config, shape, sizes)
         for task in empty_tasks(sizes, shape):
