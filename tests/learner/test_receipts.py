@@ -16,7 +16,7 @@ from remnant.files import UnsyncedError
 from remnant.learner import Learner, learn_into_store, work_folder
 from remnant.learner import store as store_module
 from remnant.learner.receipts import compare, read_receipt
-from remnant.learner.store import KIND, VERSION, read_store
+from remnant.learner.store import KIND, VERSION, forget_with_receipt, read_store
 from remnant.learner.verification import verify_store
 from remnant.training.checkpoints import Checkpoints, Point
 from tests.support.command_line import Command
@@ -90,6 +90,20 @@ def test_a_receipt_may_be_written_elsewhere_and_never_over_another(
         assert command("forget", store, name, "--yes").code == 0
     found = sorted(path.name for path in tmp_path.glob("*.receipt-*"))
     assert found == [RECEIPT, RECEIPT.replace("-1", "-2")]
+
+
+@pytest.mark.parametrize("arguments", [("--yes",), ()])
+def test_a_file_that_exists_is_no_place_for_a_receipt(
+    command: Command, store: Path, arguments: tuple[str, ...]
+) -> None:
+    """Neither written over, nor removed if the store cannot be written, nor asked about."""
+    kept, before = store.with_name("r.json"), store.read_bytes()
+    kept.write_text("precious")
+    told = command("forget", store, "a", *arguments, "--receipt", kept).sentence
+    assert told == f"the receipt must be a new file; {kept} exists. Choose another name."
+    with pytest.raises(InputError, match="must be a new file"):
+        forget_with_receipt(store, "a", kept)
+    assert (kept.read_text(), store.read_bytes()) == ("precious", before)
 
 
 def test_a_store_that_has_the_class_or_its_exemplars_is_told(command: Command, store: Path) -> None:

@@ -129,7 +129,7 @@ def test_an_interrupted_update_says_how_to_continue_and_continues(
         f"remnant learn {store} more"
     )
     assert store.read_bytes() == before
-    assert "if stopped, run the same remnant learn again" in command("inspect", store).out
+    assert "if stopped, run the same command again" in command("inspect", store).out
     monkeypatch.setattr(EpochEnds, "on_step", lambda _, report: seen.append(report.step))
     assert command("learn", store, "more").code == 0
     assert seen.index(5) < seen.index(4, 5), (

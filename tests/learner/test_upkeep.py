@@ -54,9 +54,20 @@ def test_broken_images_are_left_out_and_named(command: Command, store: Path) -> 
     outcome = command("learn", store, "more")
     assert outcome.code == 0
     assert "1 unreadable image is left out: more/e/broken.jpg." in outcome.err
-    assert "1 file is skipped" in outcome.err
+    assert "1 item is skipped (sub-folders, and names that do not end in .jpg, " in outcome.err
     assert "e/phone.heic" in outcome.err
     assert Learner.load(store).history_[-1]["images"] == 6
+
+
+def test_images_in_nested_folders_are_named(command: Command, store: Path) -> None:
+    for folder in ("more/e", "test/a"):
+        shutil.copytree(folder, f"{folder}/older")
+        shutil.copytree(folder, f"{folder}/.hidden")
+    assert "1 item is skipped (sub-folders, " in (told := command("learn", store, "more").err)
+    assert "): e/older." in told
+    outcome = command("score", store, "test")
+    assert "of 12 images are correct" in outcome.out
+    assert "): a/older." in outcome.out
 
 
 def test_a_class_of_broken_images_is_refused(command: Command, store: Path) -> None:
@@ -263,15 +274,47 @@ def test_a_budget_can_be_changed(command: Command, store: Path) -> None:
 def test_thinning_to_a_budget_is_changing_it(command: Command, store: Path) -> None:
     shutil.copy(store, "other.remnant")
     told = [
-        command("thin", store, "--budget", "2images/class").out,
+        command("thin", store.name, "--budget", "2images/class").out,
         command("rebudget", "other.remnant", "2images/class").out,
     ]
-    assert told[0] == told[1].replace("other.remnant", store.name).replace(store.name, str(store))
+    assert told[0] == told[1].replace("other.remnant", store.name)
     assert Learner.load(store).memory_.counts == [2, 2]
     assert "The stores are the same." in command("diff", "other.remnant", store).out
     both = command("thin", store, "a", "--budget", "1images/class").sentence
     assert "give either --budget, or a class with --keep or --remove" in both
     assert "give --budget, or a class" in command("thin", store).sentence
+
+
+def test_what_was_removed_is_said_to_be_in_the_store_from_before(
+    command: Command, store: Path
+) -> None:
+    kept = (
+        "The store from before is kept as x.remnant.before, with what was removed; delete that "
+        "file if it must be gone."
+    )
+    for line in (("thin", store, "c", "--remove", "2"), ("rebudget", store, "3images/class")):
+        assert command(*line).out.splitlines()[-1] == kept
+    assert kept not in command("rebudget", store, "9images/class").out  # nothing was removed
+
+
+@pytest.mark.parametrize(
+    "line", ["rebudget 3images/class", "thin c --keep 2", "rebuild --epochs 3"]
+)
+def test_a_full_disk_ends_upkeep_in_a_sentence(
+    command: Command, store: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    before, (name, *rest) = store.read_bytes(), line.split()
+    monkeypatch.setattr(store_module, "write_archive", fail)
+    outcome = command(name, store, *rest)
+    assert outcome.code == 2
+    assert outcome.err.splitlines()[-1] == (
+        "remnant: No space left on device. The store is unchanged; fix this and run the same "
+        "command again."
+    )
+    assert store.read_bytes() == before
 
 
 def test_a_budget_that_holds_nothing_changes_nothing(command: Command, store: Path) -> None:

@@ -131,7 +131,7 @@ def learn(
     parameters = {name: value for name, value in given.items() if value is not None}
     if card:
         check_card(store)
-    with _explaining_stops(store):
+    with explaining_stops(store):
         state = learn_into_store(store, folder, test=test, **parameters)
     console.out.print(newest_update(store_facts(state, store)))
     if card:
@@ -244,17 +244,18 @@ def forget(store: Path, name: str, /, *, receipt: Path | None = None, yes: Yes =
         The file to write the receipt to; by default NAME.remnant.receipt-1.json beside the store.
     """
     from remnant.learner.learner_state import check_forgettable
-    from remnant.learner.receipts import free_receipt_path
+    from remnant.learner.receipts import check_receipt_path, free_receipt_path
     from remnant.learner.store import forget_with_receipt, read_store
 
     state = read_store(store)
     label = console.class_label(name, state.classes)
     check_forgettable(state, label)  # before the user is asked to confirm
-    if not yes:
-        _confirm(name, store)
     target = free_receipt_path(store) if receipt is None else receipt
     _check_target("the receipt", target, store)
-    with _explaining_stops(store):
+    check_receipt_path(target)
+    if not yes:
+        _confirm(name, store)
+    with explaining_stops(store):
         message, _ = forget_with_receipt(store, label, target)
     console.out.print(visible(message), markup=False)
     console.out.print(f"receipt: {visible(target)}", markup=False)
@@ -302,11 +303,8 @@ def tell_card(state: LearnerState, store: Path, test: Path | None) -> None:
         console.out.print(f"wrote {visible(written)}", markup=False, highlight=False)
 
 
-# ------------------------------------------------------------------------------------------ private
-
-
 @contextmanager
-def _explaining_stops(store: Path) -> Iterator[None]:
+def explaining_stops(store: Path) -> Iterator[None]:
     """Say how to continue when an update is interrupted or the disk is full."""
     from remnant.learner.work_folder import UnsyncedStoreError
 
@@ -329,6 +327,9 @@ def _explaining_stops(store: Path) -> Iterator[None]:
         for empty in missing:
             if empty.is_dir() and not any(empty.iterdir()):
                 empty.rmdir()
+
+
+# ------------------------------------------------------------------------------------------ private
 
 
 def _how_to_continue(store: Path) -> str:

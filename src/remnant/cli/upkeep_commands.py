@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from remnant.cli import console
-from remnant.cli.store_commands import Card, check_card, tell_card
+from remnant.cli.store_commands import Card, check_card, explaining_stops, tell_card
 from remnant.errors import InputError
 from remnant.terminal.visible import visible
+
+if TYPE_CHECKING:
+    from remnant.learner.learner_state import LearnerState
 
 _SHOWN_MISTAKES = 5
 
@@ -81,7 +85,8 @@ def undo(store: Path, /) -> None:
     """
     from remnant.learner.store import undo_in_store
 
-    state = undo_in_store(store)
+    with explaining_stops(store):
+        state = undo_in_store(store)
     console.out.print(
         f"{store} is as it was before its last update: {len(state.classes):,} classes, "
         f"{state.num_exemplars:,} exemplars.",
@@ -123,9 +128,13 @@ def rebudget(store: Path, budget: str, /) -> None:
     budget
         Memory for exemplars, per class or in total: 1MiB/class, 20MiB.
     """
+    from remnant.learner.store import read_store
     from remnant.learner.upkeep import rebudget_store
 
-    _tell_memory(store, rebudget_store(store, budget))
+    before = read_store(store)
+    with explaining_stops(store):
+        state = rebudget_store(store, budget)
+    _tell_memory(store, before, state)
 
 
 def thin(
@@ -164,8 +173,11 @@ def thin(
     from remnant.learner.store import read_store
     from remnant.learner.upkeep import thin_store
 
-    label = console.class_label(name, read_store(store).classes)
-    return _tell_memory(store, thin_store(store, label, keep=keep, remove=remove))
+    before = read_store(store)
+    label = console.class_label(name, before.classes)
+    with explaining_stops(store):
+        state = thin_store(store, label, keep=keep, remove=remove)
+    return _tell_memory(store, before, state)
 
 
 def rebuild(
@@ -214,18 +226,24 @@ def rebuild(
         )
     if card:
         check_card(store)
-    state = rebuild_store(store, **given)
+    with explaining_stops(store):
+        state = rebuild_store(store, **given)
     console.out.print(newest_update(store_facts(state, store)))
     if card:
         tell_card(state, store, None)
     console.suggest("remnant undo", shlex.quote(str(store)))
 
 
-def _tell_memory(store: Path, state: object) -> None:
-    from remnant.learner.learner_state import LearnerState
+def _tell_memory(store: Path, before: LearnerState, state: LearnerState) -> None:
+    from remnant.learner.previous_store import previous_of
     from remnant.learner.summary import store_facts
     from remnant.terminal.store_tables import store_lines
 
-    assert isinstance(state, LearnerState), "a change of a store gives its state"
-    for line in store_lines(store_facts(state, store)):
+    lines, kept = [*store_lines(store_facts(state, store))], previous_of(store.resolve())
+    if state.num_exemplars < before.num_exemplars:
+        lines.append(
+            f"The store from before is kept as {visible(kept.name)}, with what was "
+            "removed; delete that file if it must be gone."
+        )
+    for line in lines:
         console.out.print(line, markup=False, highlight=False)

@@ -47,7 +47,8 @@ class RawInputs:
 
     items: Sequence[RawImage] | PathTable
     labels: list[Label] | None
-    skipped: tuple[Path, ...] = ()  # files of a folder that are no images by their names
+    # Sub-folders of class folders, and files that are no images by their names.
+    skipped: tuple[Path, ...] = ()
 
     def __len__(self) -> int:
         return len(self.items)
@@ -134,11 +135,12 @@ def _gather_path(path: Path) -> RawInputs:
 
 
 def _skipped(path: Path, names: Iterable[str]) -> Iterator[Path]:
-    """The visible files of class folders that do not count as images."""
+    """What is visible in class folders and is not read: other files, and sub-folders."""
     for name in names:
         for one in sorted((path / name).iterdir()):
             is_image = one.name.lower().endswith(ENDINGS)
-            if not is_image and not one.name.startswith(".") and one.is_file():
+            is_hidden = one.name.startswith(".")
+            if not is_image and not is_hidden and (one.is_file() or one.is_dir()):
                 yield one.relative_to(path)
 
 

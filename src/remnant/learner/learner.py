@@ -24,6 +24,7 @@ from remnant.learner.learner_state import (
 )
 from remnant.learner.onnx_export import export
 from remnant.learner.predictor import Exemplars, Predictor
+from remnant.learner.previous_store import dropping_previous
 from remnant.learner.scratch_folder import ScratchFolder
 from remnant.learner.store import read_store, write_store
 from remnant.learner.update import run_update
@@ -275,13 +276,13 @@ class Learner(ClassifierMixin, BaseEstimator):
     # ----------------------------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
-        """Write a store, as a whole or not at all.
+        """Write a store, as a whole or not at all; `remnant undo` cannot undo it.
 
         Raises:
             InputError: Another process is updating it.
         """
         state, store = self.state_, Path(path).resolve()
-        with only_updater(store):
+        with only_updater(store), dropping_previous(store):
             write_store(store, state)
 
     @classmethod

@@ -28,6 +28,10 @@ class GuardError(InputError):
     """An update took more from an old class than the user allows; nothing was changed."""
 
 
+class UncheckedGuardError(GuardError):
+    """An update was not begun, since nothing could say what it takes from an old class."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """Accuracy in percent, of all images and of each class, and of old classes before."""
@@ -66,16 +70,23 @@ class Measured:
             for name, share in self.before.items()
             if name in self.after
         }
-        worst = max(falls, key=lambda name: falls[name], default=None)
-        if worst is not None and falls[worst] > guard:
-            others = sum(fall > guard for fall in falls.values()) - 1
-            more = f" (and {others} more classes)" if others else ""
+        fallen = [name for name, fall in falls.items() if fall > guard]
+        fallen.sort(key=lambda name: falls[name], reverse=True)
+        if fallen:
+            worst = fallen[0]
             raise GuardError(
-                f"{worst!r}{more} would fall from {self.before[worst]:.1f} to "
+                f"{name_classes(fallen)} would fall from {self.before[worst]:.1f} to "
                 f"{self.after[worst]:.1f} % of its {self._kind(worst)}, more than the guard of "
                 f"{guard:g} points "
                 "allows. Nothing was changed. Give more images of it, or a larger guard."
             )
+
+
+def name_classes(names: Sequence[Label]) -> str:
+    """The first of some classes, and how many others there are."""
+    others = len(names) - 1
+    unit = "class" if others == 1 else "classes"
+    return f"{names[0]!r} (and {others:,} more {unit})" if others else repr(names[0])
 
 
 def class_shares(labels: Tensor, best: Tensor, classes: tuple[Label, ...]) -> Shares:

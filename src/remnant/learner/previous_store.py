@@ -1,19 +1,25 @@
 """The store as it was before its last update, kept beside it so that the update can be undone.
 
 `NAME.remnant.before` takes as many bytes as the store did. Forgetting a class removes it, since it
-still has the class.
+still has the class. So does saving a learner, which may have forgotten one: undoing that would take
+back more than one update.
 """
 
 from __future__ import annotations
 
 import filecmp
+import logging
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from remnant.errors import InputError
-from remnant.files import PARTIAL, replacing, sync_folder
+from remnant.files import PARTIAL, UnsyncedError, replacing, sync_folder
+
+log = logging.getLogger(__name__)
 
 
 def previous_of(store: Path) -> Path:
@@ -24,7 +30,7 @@ def keep_previous(store: Path) -> None:
     """Keep what `store` holds now; called just before it is replaced."""
     if not store.exists():
         return
-    partial = store.with_name(f".{store.name}.{uuid.uuid4().hex}{PARTIAL}")
+    partial = _partial_of(store)
     try:
         os.link(store, partial)  # no copy: the store is replaced, never written to
     except OSError:  # a file system without links
@@ -36,8 +42,42 @@ def keep_previous(store: Path) -> None:
     sync_folder(store.parent)
 
 
-def drop_previous(store: Path) -> None:
-    previous_of(store).unlink(missing_ok=True)
+@contextmanager
+def dropping_previous(store: Path) -> Iterator[None]:
+    """Remove the earlier store once the block has replaced the present one.
+
+    Until then it is aside, under a name that the next update sweeps up, so that no kill or power
+    cut leaves it to be brought back. If the store cannot be replaced, it returns.
+    """
+    previous, aside = previous_of(store), _partial_of(store)
+    if not previous.exists():
+        yield
+        return
+    os.replace(previous, aside)
+    try:
+        yield
+    except UnsyncedError:  # the new store is in place
+        raise
+    except (OSError, InputError):
+        os.replace(aside, previous)
+        raise
+    finally:
+        _remove(aside)
+
+
+def _remove(aside: Path) -> None:
+    try:
+        aside.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning(
+            "%s, the store from before, could not be removed (%s); the next update removes it.",
+            aside,
+            error.strerror or error,
+        )
+
+
+def _partial_of(store: Path) -> Path:
+    return store.with_name(f".{store.name}.{uuid.uuid4().hex}{PARTIAL}")
 
 
 def find_previous(store: Path) -> Path:
@@ -51,6 +91,6 @@ def find_previous(store: Path) -> Path:
     if not is_there or (store.is_file() and filecmp.cmp(previous, store, shallow=False)):
         raise InputError(
             f"{store} has nothing to undo: only the last update can be, once, and forgetting a "
-            "class removes what was before."
+            "class or saving a learner removes what was before."
         )
     return previous

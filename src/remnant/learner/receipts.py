@@ -74,6 +74,16 @@ def free_receipt_path(store: Path) -> Path:
     return next(path for path in numbered if not path.exists())
 
 
+def check_receipt_path(path: Path) -> None:
+    """Refuse to write a receipt over a file, which may be the receipt of another class.
+
+    Raises:
+        InputError: There is a file.
+    """
+    if path.exists():
+        raise InputError(f"the receipt must be a new file; {path} exists. Choose another name.")
+
+
 def write_receipt(path: Path, receipt: Receipt) -> None:
     write_json(path, receipt.model_dump(mode="json"))
 

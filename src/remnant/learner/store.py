@@ -26,9 +26,9 @@ from remnant.learner.learner_state import (
     forget_class,
     restore,
 )
-from remnant.learner.measuring import GuardError
-from remnant.learner.previous_store import drop_previous, find_previous, keep_previous
-from remnant.learner.receipts import Receipt, make_receipt, write_receipt
+from remnant.learner.measuring import GuardError, UncheckedGuardError
+from remnant.learner.previous_store import dropping_previous, find_previous, keep_previous
+from remnant.learner.receipts import Receipt, check_receipt_path, make_receipt, write_receipt
 from remnant.learner.score_calibration import Calibration
 from remnant.learner.store_checks import check_classes, check_history, check_network
 from remnant.learner.update import run_update
@@ -192,6 +192,8 @@ def learn_into_store(
         given = LearnerParameters.of(stored | parameters)
         try:
             state = run_update(before, given, images, labels, test, folder, watchers)
+        except UncheckedGuardError:  # another update may have been stopped, and can be continued
+            raise
         except GuardError:  # it is done and refused, so there is nothing to continue
             for point in Checkpoints(folder).points():
                 (folder / point.file_name).unlink(missing_ok=True)
@@ -237,9 +239,11 @@ def forget_with_receipt(
     """As `forget_in_store`, with what was removed.
 
     Args:
-        target: The file to write the receipt to. It is written before the store is replaced, so
-            that no class is forgotten without one, and removed if that fails.
+        target: The file to write the receipt to, a new one. It is written before the store is
+            replaced, so that no class is forgotten without one, and removed if that fails.
     """
+    if target is not None:
+        check_receipt_path(target)
     store = Path(path).resolve()
     with only_updater(store), ExitStack() as stack:
         before, is_stopped = read_store(store), has_checkpoint(store)
@@ -248,9 +252,9 @@ def forget_with_receipt(
         if target is not None:
             write_receipt(target, receipt)
             stack.callback(target.unlink, missing_ok=True)
-        drop_previous(store)
         try:
-            write_store(store, after)
+            with dropping_previous(store):
+                write_store(store, after)
         except UnsyncedStoreError:  # the class is forgotten
             stack.pop_all()
             raise

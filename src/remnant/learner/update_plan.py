@@ -20,8 +20,9 @@ from remnant.learner.encoder_choice import SCRATCH, choose_encoder
 from remnant.learner.held_exemplars import ENOUGH, EVERY, Ranks, choose_held
 from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerConfig, LearnerParameters, LearnerState
+from remnant.learner.measuring import UncheckedGuardError, name_classes
 from remnant.learner.network_sizes import choose_image_size
-from remnant.learner.usable_images import UsableImages, read_usable, shared_with
+from remnant.learner.usable_images import UsableImages, amount, read_usable, shared_with
 from remnant.methods import METHODS
 from remnant.training.devices import Accelerator
 
@@ -61,10 +62,11 @@ class UpdatePlan:
         if self.task.index == 0:
             return f"{defaults.describe(self.config)} ({self.why})"
         if not self.trains:
-            return f"{len(self.task.train):,} images"
+            return amount(len(self.task.train), "image")
         return (
-            f"{len(self.task.train):,} images and {self.num_exemplars:,} exemplars, "
-            f"{self.config.method.first.epochs:,} epochs"
+            f"{amount(len(self.task.train), 'image')} and "
+            f"{amount(self.num_exemplars, 'exemplar')}, "
+            f"{amount(self.config.method.first.epochs, 'epoch')}"
         )
 
     @property
@@ -103,8 +105,9 @@ def plan_update(
     given = gather_labelled(images, labels)
     classes = (*(before.classes if before else ()), *_new_classes(before, given))
     tested = None if test is None else _gather_test(test, classes)
+    guarded = [] if before is None else _check_guard(before, parameters.guard, tested)
     config, usable, why = _choose_and_read(before, parameters, given, device)
-    given, pixels, notes = usable.given, usable.images, [*usable.notes]
+    given, pixels, notes = usable.given, usable.images, [*guarded, *usable.notes]
     index, num_old = (len(before.task_sizes), len(before.classes)) if before else (0, 0)
     names = tuple(str(name) for name in classes[num_old:])
     images, held_back, held = _image_set(pixels, given, classes), None, Ranks()
@@ -206,6 +209,44 @@ def _gather_test(test: Any, classes: tuple[Label, ...]) -> RawInputs:
     return given
 
 
+def _check_guard(before: LearnerState, guard: float | None, tested: RawInputs | None) -> list[str]:
+    """A sentence if a guard does not see all old classes, where the method chooses what it sees.
+
+    Raises:
+        UncheckedGuardError: It does not, and the user can change that.
+    """
+    if guard is None:
+        return []
+    measured = _measurable(before, tested)
+    unseen = [name for name in before.classes if name not in measured]
+    if not unseen:
+        return []
+    names, remedy = name_classes(unseen), "Give --test with images of every old class"
+    if tested is None and not METHODS[before.config.method.name].trains:
+        # A fifth of the images is held out by chance, which can miss a small class.
+        return [
+            f"the guard cannot be checked for {names}: there are no images to measure on. {remedy}."
+        ]
+    raise UncheckedGuardError(
+        f"the guard cannot be checked: there are no images to measure {names} on. {remedy}, or "
+        "leave --guard out. Nothing was changed."
+    )
+
+
+def _measurable(before: LearnerState, tested: RawInputs | None) -> set[Label]:
+    """Old classes whose accuracy an update can measure; see `remnant.learner.measuring`."""
+    if tested is not None:
+        return set(tested.classes)
+    own, memory = before.method.held_out(), before.method.memory
+    if own is not None:
+        labels = own[0].unique().tolist()
+    elif memory is None or not METHODS[before.config.method.name].trains:
+        labels = []
+    else:
+        labels = memory.labels
+    return {before.classes[label] for label in labels}
+
+
 def _check_fixed(parameters: LearnerParameters, before: LearnerState) -> None:
     chosen = _chosen_values(before.config)
     for name in FIXED:
@@ -215,11 +256,17 @@ def _check_fixed(parameters: LearnerParameters, before: LearnerState) -> None:
         if then is None and now is not None:  # it was chosen
             then = chosen.get(name)
         if now != then:
-            how = " or `remnant rebuild`" if name in _REBUILT else ""
             raise InputError(
-                f"{name} was fixed by the first update: {then!r}; got {now!r}. Leave it out, or "
-                f"start over with fit{',' if how else ' or'} another store{how}."
+                f"{name} was fixed by the first update: {then!r}; got {now!r}. Leave it out"
+                f"{_how_to_change(name)}"
             )
+
+
+def _how_to_change(name: str) -> str:
+    if name == "budget":
+        return "; `remnant rebudget STORE BUDGET` changes it."
+    how = ", another store or `remnant rebuild`" if name in _REBUILT else " or another store"
+    return f", or start over with fit{how}."
 
 
 def _chosen_values(config: LearnerConfig) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from remnant.errors import InputError
+from remnant.learner.encoder_choice import SCRATCH, takes_encoder
 from remnant.learner.held_exemplars import still_stored
 from remnant.learner.inputs import Label
 from remnant.learner.learner_state import LearnerParameters, LearnerState
@@ -20,8 +21,9 @@ from remnant.learner.update import run_update
 from remnant.learner.work_folder import only_updater
 from remnant.memory import Memory
 
-# Parameters that a rebuilt store takes over, unless others are given.
-_KEPT_BY_REBUILD = ("budget", "seed", "accelerator", "threads", "quiet")
+# What a rebuilt store takes over whatever its method, unless other values are given.
+_KEPT_BY_REBUILD = ("augment", "seed", "accelerator", "threads", "quiet")
+_OPTIONS_KEPT_BY_REBUILD = ("augment.", "training.")
 
 
 # ----------------------------------------------------------------------------------------- changes
@@ -84,7 +86,8 @@ def rebuild_store(path: str | Path, **parameters: Any) -> LearnerState:
     """Retrain a store from its own exemplars, with another encoder, method or size.
 
     No original image is needed. Exemplars are decoded and coded again, so that a little of their
-    quality is lost, and whatever the budget dropped earlier is not seen.
+    quality is lost, and whatever the budget dropped earlier is not seen. Parameters that are not
+    given are those of the store; for another encoder or method, those of its network are chosen.
 
     Raises:
         InputError: The store has no exemplars of some class, or a parameter cannot be used.
@@ -103,8 +106,7 @@ def rebuild_store(path: str | Path, **parameters: Any) -> LearnerState:
             raise InputError(
                 f"{store} cannot be rebuilt: class {missing[0]!r} has no exemplar. Forget it first."
             )
-        kept = {name: getattr(before.parameters, name) for name in _KEPT_BY_REBUILD}
-        given = LearnerParameters.of(kept | parameters)
+        given = _rebuilt_parameters(before, parameters)
         images = stored.images.read(torch.arange(len(stored))).numpy()
         names = [before.classes[label] for label in stored.labels.tolist()]
         state = run_update(None, given, images, names, None, folder)
@@ -124,6 +126,25 @@ def _changed(path: str | Path, change: Callable[[LearnerState], LearnerState]) -
     return state
 
 
+def _rebuilt_parameters(before: LearnerState, given: dict[str, Any]) -> LearnerParameters:
+    """Those that were given; the others are the store's, as far as they suit its new network."""
+    stored, asked = before.parameters.model_dump(), LearnerParameters.of(given)
+    own_method, own_encoder = before.config.method.name, _encoder_name(before)
+    method, encoder = asked.method or own_method, asked.encoder or own_encoder
+    options = stored["options"] or {}
+    if (method, encoder) == (own_method, own_encoder):
+        kept = stored | {"image_size": before.config.image_size}
+    else:
+        kept = {name: stored[name] for name in _KEPT_BY_REBUILD}
+        options = {k: v for k, v in options.items() if k.startswith(_OPTIONS_KEPT_BY_REBUILD)}
+    if takes_encoder(method) == (encoder not in (None, SCRATCH)):  # else the other one is chosen
+        kept |= {"method": method, "encoder": encoder}
+    kept["budget"] = _memory_of(before).config.budget  # it may have changed since it was an option
+    options = {k: v for k, v in options.items() if k != "memory.budget"}
+    merged = {"options": options | (asked.options or {}) or None}
+    return LearnerParameters.of(kept | given | merged)
+
+
 def _memory_of(state: LearnerState) -> Memory:
     if state.method.memory is None:
         raise InputError(
@@ -139,7 +160,7 @@ def compare_states(one: LearnerState, other: LearnerState) -> list[tuple[str, st
     """What differs between two stores: what, in the first, in the second."""
     rows = [
         ("method", one.config.method.name, other.config.method.name),
-        ("encoder", _encoder(one), _encoder(other)),
+        ("encoder", *(_encoder_name(state) or SCRATCH for state in (one, other))),
         ("image size", f"{one.config.image_size} px", f"{other.config.image_size} px"),
         ("budget", one.parameters.budget, other.parameters.budget),
         ("updates", str(len(one.history)), str(len(other.history))),
@@ -164,6 +185,6 @@ def _exemplars(state: LearnerState) -> Counter[Label]:
     return Counter({state.classes[label]: count for label, count in pairs})
 
 
-def _encoder(state: LearnerState) -> str:
+def _encoder_name(state: LearnerState) -> str | None:
     encoder = getattr(state.config.method, "encoder", None)
-    return "none" if encoder is None else encoder.name
+    return None if encoder is None else encoder.name

@@ -58,8 +58,8 @@ def read_readable(given: RawInputs, size: int, *, is_strict: bool = False) -> Us
     if given.skipped:
         endings = ", ".join(ENDINGS)
         notes.append(
-            f"{_count(len(given.skipped), 'file')} skipped (names must end in {endings}): "
-            f"{_list([str(path) for path in given.skipped])}."
+            f"{_count(len(given.skipped), 'item')} skipped (sub-folders, and names that do not "
+            f"end in {endings}): {_list([str(path) for path in given.skipped])}."
         )
     if broken:
         notes.append(tell_unreadable([name_of(given.items[index], index) for index in broken]))
@@ -141,8 +141,12 @@ def _digests(images: Images) -> list[bytes]:
     return [hashlib.sha256(image.tobytes()).digest() for image in array]
 
 
+def amount(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def _count(number: int, what: str) -> str:
-    return f"1 {what} is" if number == 1 else f"{number:,} {what}s are"
+    return f"{amount(number, what)} {'is' if number == 1 else 'are'}"
 
 
 def _list(names: Sequence[str]) -> str:

@@ -45,7 +45,7 @@ def store_lines(facts: Facts) -> Iterator[str]:
     )
     yield f"memory: {_memory(facts)}"
     if facts["is_update_unfinished"]:
-        yield "An update is running or was stopped; if stopped, run the same remnant learn again."
+        yield "An update is running or was stopped; if stopped, run the same command again."
 
 
 def class_table(facts: Facts) -> Table:

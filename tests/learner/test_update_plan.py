@@ -1,0 +1,26 @@
+"""What an update says before it starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from remnant.errors import InputError
+from tests.support.small_learner import stripes, tiny_learner
+
+
+def test_another_budget_is_told_the_command_for_it() -> None:
+    learner = tiny_learner().partial_fit(*stripes("a", "c"))
+    with pytest.raises(InputError) as told:
+        learner.set_params(budget="9images/class").partial_fit(*stripes("e"))
+    assert str(told.value) == (
+        "budget was fixed by the first update: '6images/class'; got '9images/class'. Leave it out; "
+        "`remnant rebudget STORE BUDGET` changes it."
+    )
+
+
+def test_one_image_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    learner = tiny_learner(epochs=1).partial_fit(*stripes("a", per_class=1))
+    learner.set_params(quiet=False).partial_fit(*stripes("c", per_class=1))
+    assert capsys.readouterr().err.startswith("1 image and 1 exemplar, 1 epoch\n")
+    learner.set_params(epochs=2).partial_fit(*stripes("e", per_class=2))
+    assert capsys.readouterr().err.startswith("2 images and 2 exemplars, 2 epochs\n")
