@@ -94,6 +94,22 @@ def test_a_file_that_cannot_be_written_is_told_at_the_start(store: Path, tmp_pat
         StoreSession(store, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["stripes.remnant", "stripes.remnant.before", "link.jsonl"])
+def test_the_store_is_no_audit_file(store: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "link.jsonl").symlink_to(store)
+    before = store.read_bytes()
+    with pytest.raises(InputError, match=r"must be a file of its own; .* another --audit"):
+        StoreSession(store, tmp_path / name)
+    assert store.read_bytes() == before
+    assert not (tmp_path / "stripes.remnant.before").exists()
+
+
+def test_a_mistyped_name_of_the_store_leaves_no_audit_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        StoreSession(tmp_path / "none.remnant", tmp_path / "audit.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_full_disk_harms_no_change(
     audited: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

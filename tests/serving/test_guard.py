@@ -149,6 +149,12 @@ def test_the_token_works_as_header_and_as_cookie(guarded: Client) -> None:
     assert guarded("DELETE", "/api/classes/nobody", headers=given).status_code == 404
 
 
+@pytest.mark.parametrize("other", ['prefs={"a":1}', "]=\x01", "a=b,c", "lonely", 'quote="'])
+def test_an_odd_cookie_of_another_program_locks_nobody_out(guarded: Client, other: str) -> None:
+    for cookies in (f"{other}; remnant-1={TOKEN}", f"remnant-1={TOKEN}; {other}"):
+        assert guarded("GET", "/api/store", headers={"Cookie": cookies}).status_code == 200
+
+
 def test_a_token_in_another_address_is_ignored(guarded: Client) -> None:
     assert guarded("GET", f"/api/store?token={TOKEN}").status_code == 401
 

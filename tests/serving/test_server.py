@@ -34,6 +34,10 @@ def test_problems_with_store_and_address_are_explained(
     assert "0 to 65535; got 99999" in command("serve", store, "--port", "99999").sentence
     assert "host must be an address" in command("serve", store, "--host", "no.invalid").sentence
     assert "token must have 16" in command("serve", store, "--token", "1234").sentence
+    for name in ("https://store.example.org", "store.example.org:443", "a b", ""):
+        message = command("serve", store, f"--proxied-as={name}").sentence
+        assert message.startswith("--proxied-as must be a host name such as store.example.org")
+        assert message.endswith(f"got {name!r}.")
 
 
 def test_a_missing_extra_is_explained(
@@ -43,7 +47,7 @@ def test_a_missing_extra_is_explained(
         return None if name == "uvicorn" else importlib.util.find_spec(name)
 
     monkeypatch.setattr(serve_commands, "find_spec", find)
-    assert command("serve", store).sentence.endswith('pip install "remnant[serve]".')
+    assert command("serve", store).sentence.endswith('pip install -c constraints.txt -e ".[serve]"')
 
 
 def test_the_server_is_reached_by_its_address(server: RealServer) -> None:

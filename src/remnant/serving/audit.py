@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,22 @@ log = logging.getLogger(__name__)
 class AuditLog:
     """A file of JSON lines, one for each attempt to change the store; None: nothing is written.
 
+    Args:
+        kept: Files that it must not be.
+
     Raises:
-        InputError: The file cannot be written.
+        InputError: The file cannot be written, or is one of those.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, kept: Sequence[Path] = ()) -> None:
         self._path = path
         self._lock = threading.Lock()
         if path is not None:
+            if path.resolve() in kept:
+                raise InputError(
+                    f"--audit must be a file of its own; {path} is the store or its copy for undo. "
+                    "Choose another --audit."
+                )
             try:
                 path.open("ab").close()
             except OSError as error:

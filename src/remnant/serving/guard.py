@@ -12,11 +12,11 @@ import hmac
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import NoReturn
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.exceptions import HTTPException
+from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -83,11 +83,9 @@ class Rules:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.is_token(given.strip()):
             return True
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return False
-        return cookie is not None and self.is_token(cookie.value)
+        # Not SimpleCookie, which drops ours for an odd one of another program on this machine.
+        cookie = cookie_parser(headers.get("cookie", "")).get(self.cookie)
+        return cookie is not None and self.is_token(cookie)
 
     def is_token(self, given: str) -> bool:
         if self.token is None:

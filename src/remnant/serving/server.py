@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import secrets
 import socket
 import sys
@@ -74,10 +75,13 @@ def serve(
         on_ready: Called with the address as soon as it accepts connections.
 
     Raises:
-        InputError: The store cannot be read, the address is in use, or the token is too weak.
+        InputError: The store cannot be read, the address is in use, the token is too weak, or
+            `proxied_as` is no name of a host.
     """
     if token is not None:
         _check_token(token)
+    if proxied_as is not None:
+        _check_host_name(proxied_as)
     # Unreadable forms are reported to the client; they need no line in the log.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
     session = StoreSession(path, audit)
@@ -163,4 +167,12 @@ def _check_token(token: str) -> None:
         raise InputError(
             f"a token must have {_MIN_TOKEN} or more letters, digits, - or _ and nothing else; "
             f"got {len(token)} characters. Leave it out to get a random one."
+        )
+
+
+def _check_host_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9.-]+", name):
+        raise InputError(
+            "--proxied-as must be a host name such as store.example.org, without https:// and "
+            f"port; got {name!r}."
         )

@@ -35,15 +35,16 @@ class StoreSession:
         audit: A file to which a line is added for every attempt to change the store.
 
     Raises:
-        InputError: The store is missing, damaged, or of a newer version.
+        InputError: The store is missing, damaged, or of a newer version, or `audit` cannot be used.
     """
 
     def __init__(self, path: Path, audit: Path | None = None) -> None:
         self.path = path.resolve()
-        self._audit = AuditLog(audit)
         self.jobs = Jobs()
         self._write_lock = threading.Lock()
+        # Before the audit file is made, so that a mistyped name of the store leaves none behind.
         self._version = read_version(self.path)
+        self._audit = AuditLog(audit, kept=(self.path, previous_of(self.path)))
 
     # --------------------------------------------------------------------------------- reading
 
