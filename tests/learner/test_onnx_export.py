@@ -114,7 +114,7 @@ def test_without_the_extra_one_sentence_says_how_to_install_it(
     learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(InputError, match=r'pip install "remnant\[export\]"'):
+    with pytest.raises(InputError, match=r'pip install -c constraints\.txt -e "\.\[export\]"'):
         learner.export(tmp_path / "stripes.onnx")
     assert list(tmp_path.iterdir()) == []
 

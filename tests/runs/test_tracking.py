@@ -73,7 +73,7 @@ def test_without_the_package_a_sentence_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     sentence = command("run", "digits-er", "--track", "tensorboard").sentence
-    assert "pip install remnant[track]" in sentence
+    assert 'pip install -c constraints.txt -e ".[track]"' in sentence
     assert list(tmp_path.iterdir()) == []
 
 

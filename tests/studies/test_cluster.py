@@ -264,7 +264,7 @@ def test_a_damaged_list_of_jobs_is_named(slurm: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--cluster", "slurm"], "there is no sbatch here"),
+        (["--cluster", "slurm"], "needs Slurm, but sbatch was not found"),
         (["--partition", "big"], "--partition needs --cluster slurm."),
         (["--cluster", "local", "--set-slurm", "qos=low"], "--set-slurm needs --cluster slurm."),
         (["--hours", "3"], "--hours needs --cluster slurm or local."),
@@ -288,5 +288,5 @@ def test_without_submitit_one_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "submitit", None)
     asked = ["detail-domain", "--scale", "smoke", "--out", tmp_path / "out"]
     said = command("reproduce", *asked, "--cluster", "local").sentence
-    assert 'pip install "remnant[cluster]"' in said
+    assert 'pip install -c constraints.txt -e ".[cluster]"' in said
     assert not (tmp_path / "out").exists()

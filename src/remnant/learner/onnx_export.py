@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from remnant._version import __version__
 from remnant.data.decode import resized_side
-from remnant.errors import InputError
+from remnant.errors import InputError, how_to_install
 from remnant.files import write_bytes
 from remnant.learner.learner_state import LearnerState
 from remnant.randomness import generator
@@ -80,8 +80,8 @@ def export(state: LearnerState, path: Path, *, takes_floats: bool = False) -> Ex
         raise InputError(f"an exported model is one file; {path} is a folder. Name a file.")
     if any(importlib.util.find_spec(name) is None for name in _PACKAGES):
         raise InputError(
-            f"export needs {', '.join(_PACKAGES)}, which are not all installed: "
-            'pip install "remnant[export]".'
+            f"export needs {', '.join(_PACKAGES)}, which are not all installed. "
+            + how_to_install("export")
         )
     images = _sample(state)
     if takes_floats:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from remnant.errors import InputError
+from remnant.errors import InputError, how_to_install
 from remnant.phases import RunWatcher, StepReport
 
 EVENT_FOLDER = "tensorboard"  # in the run folder
@@ -28,8 +28,8 @@ class TensorBoard(RunWatcher):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise InputError(
-                "--track tensorboard needs the package tensorboard. Install it with "
-                "`pip install remnant[track]`, or leave --track out."
+                "--track tensorboard needs the package tensorboard. Leave --track out, or install "
+                f"it. {how_to_install('track')}"
             ) from None
         self._open = SummaryWriter
         self._writer: Any = None

@@ -81,8 +81,8 @@ def check_cluster(options: ClusterOptions) -> None:
         )
     if options.kind == "slurm" and shutil.which("sbatch") is None:
         raise InputError(
-            "--cluster slurm must be called where Slurm's commands are; there is no sbatch here. "
-            "Call it on a login node, or take --cluster local."
+            "--cluster slurm needs Slurm, but sbatch was not found. Run it on a login node, or use "
+            "--cluster local."
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from remnant.errors import InputError
+from remnant.errors import InputError, how_to_install
 from remnant.files import only_writer, read_json_object, write_json, write_text
 from remnant.studies.study_runs import StudyRun
 
@@ -110,6 +110,6 @@ def load_submitit() -> Any:
         import submitit
     except ModuleNotFoundError:
         raise InputError(
-            '--cluster needs the package submitit. Run pip install "remnant[cluster]".'
+            f"--cluster needs the package submitit. {how_to_install('cluster')}"
         ) from None
     return submitit
