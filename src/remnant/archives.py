@@ -74,10 +74,12 @@ def read_archive(
             `Row` in a scratch file.
 
     Raises:
-        InputError: The file is missing, damaged, of another kind, or of another version.
+        InputError: The file is missing, unreadable, damaged, of another kind, or of another
+            version.
     """
     try:
-        status = path.stat()
+        with path.open("rb") as plain:  # tells why a file cannot be opened; safetensors does not
+            status = os.fstat(plain.fileno())
         with safetensors.safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {})[_KEY]
             header = json.loads(text)
@@ -91,9 +93,13 @@ def read_archive(
         claimed, metadata = header.pop("digest"), header["metadata"]
     except FileNotFoundError:
         raise InputError(f"{path} does not exist. Check the path.") from None
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read ({error.strerror or error}). Check its permissions and the "
+            "disk."
+        ) from None
     except (
         safetensors.SafetensorError,
-        OSError,
         RecursionError,
         KeyError,
         TypeError,

@@ -158,6 +158,11 @@ def read_json_object(path: Path, what: str) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise InputError(f"{path} does not exist. Check the path.") from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path} is not valid JSON: {error.msg} in line {error.lineno}, column {error.colno}. "
+            "Correct it, or restore it from a copy."
+        ) from None
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):

@@ -442,7 +442,7 @@ def test_a_folder_that_is_not_writable_is_told(command: Command, tmp_path: Path)
 def test_a_cut_config_is_told_on_resume(command: Command, stopped: Path) -> None:
     path = stopped / "config.json"
     path.write_bytes(path.read_bytes()[:100])
-    assert "config.json must hold one JSON object" in command("resume", stopped).sentence
+    assert "config.json is not valid JSON: " in command("resume", stopped).sentence
 
 
 def test_settings_of_another_version_are_told_on_resume(command: Command, stopped: Path) -> None:
@@ -477,6 +477,8 @@ def test_a_checkpoint_of_another_version_is_told_on_resume(command: Command, sto
 def test_a_damaged_plan_of_several_runs_is_told_on_resume(command: Command, tmp_path: Path) -> None:
     (tmp_path / "several").mkdir()
     (tmp_path / "several" / "sweep.json").write_text("{")
+    assert "sweep.json is not valid JSON: " in command("resume", "several").sentence
+    (tmp_path / "several" / "sweep.json").write_text("[]")
     assert (
         "sweep.json must hold one JSON object, the configs of several runs"
         in command("resume", "several").sentence

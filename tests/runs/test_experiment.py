@@ -292,7 +292,7 @@ def test_a_folder_that_is_no_run_is_not_resumed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no config\.json"):
         resume(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(InputError, match="must hold one JSON object"):
+    with pytest.raises(InputError, match="is not valid JSON"):
         resume(tmp_path)
     (tmp_path / "config.json").write_text('{"data": {"dataset": "digits"}, "from": "the future"}')
     with pytest.raises(InputError):

@@ -53,11 +53,19 @@ def test_a_folder_that_is_no_run_is_refused_in_one_sentence(tmp_path: Path) -> N
         find_runs([tmp_path / "absent"])
 
 
-@pytest.mark.parametrize("content", ["", "[1]", '{"seed": 0'])
-def test_a_damaged_file_is_named(write_run: WriteRun, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is not valid JSON: Expecting value in line 1, column 1"),
+        (b'{\n "seed": 0\n "order": 1}', "is not valid JSON: Expecting ',' .* in line 3, column 2"),
+        (b"[1]", "must hold one JSON object, the result of a run; it is damaged"),
+        (b'{"seed": "\xff"}', "must hold one JSON object, the result of a run; it is damaged"),
+    ],
+)
+def test_a_damaged_file_is_named(write_run: WriteRun, content: bytes, told: str) -> None:
     folder = write_run("run")
-    (folder / "result.json").write_text(content)
-    with pytest.raises(InputError, match=r"result\.json must hold one JSON object"):
+    (folder / "result.json").write_bytes(content)
+    with pytest.raises(InputError, match=rf"result\.json ({told})"):
         read_run(folder)
 
 

@@ -53,11 +53,11 @@ def test_it_ends_with_a_verdict_a_page_and_the_line_to_type(
         (("--methods", "er,bimae-full"), "got 'bimae-full'. Did you mean bimae?"),
         (("--methods", "dytox-plus,er"), "got 'dytox-plus'. Did you mean dytox?"),
         (("--methods", "er,er"), "--methods takes each value once; got er twice"),
-        (("--methods", "er,joint"), "joint learns all classes at once"),
+        (("--methods", "er,joint"), "joint trains on all classes at once"),
         (("--codecs", "webq"), "--codecs"),
-        (("--methods", "er", "--codecs", "raw"), "needs two to compare"),
+        (("--methods", "er", "--codecs", "raw"), "needs at least two entries"),
         (("--budget", "many"), "budget"),
-        (("--methods", "er,ranpac"), "ranpac stands on a pretrained encoder and er is trained"),
+        (("--methods", "er,ranpac"), "ranpac uses a pretrained encoder and er is trained"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(
@@ -88,6 +88,21 @@ def test_learn_accepts_the_line_of_whoever_wins(
     for row in study.rows:
         line = learn_command(Cell(row, study.columns["mini"][0], {}, ()), request)
         assert command(*shlex.split(line)[1:]).code == 0, line
+
+
+def test_of_a_folder_with_splits_the_training_images_are_to_be_learned(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        write_classes(tmp_path / "images" / split, dict.fromkeys("abcd", 2))
+    request = ContestRequest(
+        folder=str(tmp_path / "images"),
+        budget="60KiB/class",
+        methods=["er", "finetune"],
+        codecs=["raw"],
+        image_size=16,
+    )
+    study = contest_study(request)
+    line = learn_command(Cell(study.rows[0], study.columns["mini"][0], {}, ()), request)
+    assert shlex.split(line)[3] == str(tmp_path / "images" / "train")
 
 
 def test_a_folder_without_images_is_refused(command: Command, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ command, write a function in one of these files and add it to a family below.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import Any, NoReturn
@@ -96,16 +97,27 @@ def main() -> None:
     warnings.filterwarnings("ignore", module=r"PIL\.")
     warnings.filterwarnings("ignore", "Image size .* exceeds limit")
     try:
-        app(sys.argv[1:], exit_on_error=False, print_error=False)
+        _call_app()
     except KeyboardInterrupt:
         sys.exit(130)
     except CycloptsError as error:
         _fail(f"{error} See {' '.join(['remnant', *_command_of(error)])} --help.")
     except InputError as error:
         _fail(visible(error))
+    except BrokenPipeError:  # nobody reads on, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+        sys.exit(1)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _fail(visible(f"{place}{error.strerror or error}."))
+
+
+def _call_app() -> None:
+    try:
+        app(sys.argv[1:], exit_on_error=False, print_error=False)
+    except SystemExit:  # so a command ends
+        sys.stdout.flush()  # Python would do it later, and say in its own words that a pipe broke
+        raise
 
 
 def _command_of(error: CycloptsError) -> list[str]:

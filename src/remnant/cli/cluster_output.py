@@ -71,9 +71,10 @@ def submit_runs(
     for name, job in told.pending.items():
         console.out.print(f"waiting for {name}, which has job {job}", markup=False)
     if any(job.endswith(("UNKNOWN", "PREEMPTED")) for job in told.pending.values()):
+        book = folders[0].runs_path.parent / "jobs" / "jobs.json"
         console.notes.print(
-            "Slurm says nothing of some jobs. If they are long gone, delete their entries from "
-            f"{folders[0].runs_path.parent / 'jobs' / 'jobs.json'} and call this again.",
+            "Slurm does not report the state of some jobs. If they have ended, delete their "
+            f"entries from {book} and run this again.",
             markup=False,
         )
     for folder in folders:

@@ -113,13 +113,35 @@ def _parse_assignment(text: str, option: str = "--set") -> tuple[str, Any]:
 def configure(recipe: str, settings: dict[str, Any], data_root: Path | None) -> Any:
     """The config of a recipe with settings changed, and with its images at `data_root`."""
     from remnant.config import override
-    from remnant.data import DATASETS
     from remnant.recipes import load_recipe
 
     config = load_recipe(recipe)
-    place = "data.path" if DATASETS[config.data.dataset].needs_path else "data.root"
-    given = {} if data_root is None else {place: str(data_root)}
-    return override(config, given | settings)
+    return override(config, place_of(config.data.dataset, data_root) | settings)
+
+
+def place_of(dataset: str, data_root: Path | None) -> dict[str, str]:
+    """The setting that --data-root stands for: a folder of images, or of data sets.
+
+    Raises:
+        InputError: There is no such data set.
+    """
+    from remnant.data import DATASETS
+
+    needs_path = DATASETS.find(dataset, "data.dataset").needs_path
+    place = "data.path" if needs_path else "data.root"
+    return {} if data_root is None else {place: str(data_root)}
+
+
+def option_words(settings: list[str] | None, data_root: Path | None) -> list[str]:
+    """--set and --data-root as they were given, for a command to suggest."""
+    words = [word for one in settings or () for word in ("--set", one)]
+    return words if data_root is None else [*words, "--data-root", str(data_root)]
+
+
+def check_page(option: str, path: Path | None) -> None:
+    """Raises InputError where an option names a folder in place of a page to write."""
+    if path is not None and path.is_dir():
+        raise InputError(f"{option} must be a file; got the folder {path}. Add a file name.")
 
 
 def print_json(value: Any) -> None:

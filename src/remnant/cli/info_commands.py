@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from remnant.config import RunConfig
 
 _MEASURING_SECONDS = 10.0
+_SAMPLE = 600  # training images that `plan` encodes
 
 
 def show(
@@ -51,10 +52,7 @@ def show(
         console.out.print(line, markup=False)
     for line in settled_lines(given.model_dump(mode="json"), config.model_dump(mode="json")):
         console.out.print(line, markup=False)
-    options = [word for one in set_ or [] for word in ("--set", one)]
-    if data_root is not None:
-        options += ["--data-root", str(data_root)]
-    console.suggest(command_text("remnant", "run", recipe, *options))
+    console.suggest(command_text("remnant", "run", recipe, *console.option_words(set_, data_root)))
 
 
 def _hours_of(config: RunConfig, flops: float) -> float:
@@ -96,7 +94,7 @@ def plan(
     dataset: str,
     budget: str,
     set_: console.Settings = None,
-    sample: int = 600,
+    sample: int = _SAMPLE,
     html: Path | None = None,
     data_root: console.DataRoot = None,
     as_json: console.Json = False,
@@ -109,7 +107,7 @@ def plan(
     Parameters
     ----------
     dataset
-        Name from `remnant list datasets`; `folder` also needs --set data.path=DIR.
+        Name from `remnant list datasets`; `folder` also needs --data-root, its folder of images.
     budget
         Memory budget, as in memory.budget: 60KiB/class, 20images/class or 2MiB.
     sample
@@ -123,8 +121,7 @@ def plan(
     from remnant.terminal.tables import codec_lines, codec_table
 
     config = _plan_config(dataset, budget, data_root, set_ or [])
-    if html is not None and html.is_dir():
-        raise InputError(f"--html must be a file; got the folder {html}. Add a file name.")
+    console.check_page("--html", html)
     with console.counting("measuring codecs", in_bytes=False) as count:
         measured = plan_codecs(
             load_dataset(config.data),
@@ -145,7 +142,10 @@ def plan(
     if html is not None:
         console.out.print(f"page: {html}", markup=False)
     else:
-        console.suggest(f"remnant plan --dataset {dataset} --budget {budget} --html plan.html")
+        options = console.option_words(set_, data_root)
+        options += ["--sample", str(sample)] * (sample != _SAMPLE)
+        words = ("--dataset", dataset, "--budget", budget, *options, "--html", "plan.html")
+        console.suggest(command_text("remnant", "plan", *words))
 
 
 def _plan_config(dataset: str, budget: str, data_root: Path | None, settings: list[str]) -> Any:
@@ -153,12 +153,8 @@ def _plan_config(dataset: str, budget: str, data_root: Path | None, settings: li
     from remnant.config import override
     from remnant.recipes import load_recipe
 
-    given = {
-        "data.dataset": dataset,
-        "data.root": None if data_root is None else str(data_root),
-        "memory.budget": budget,
-    }
-    changes = console.parse_settings(settings, given)
+    given = {"data.dataset": dataset, "memory.budget": budget}
+    changes = console.parse_settings(settings, given | console.place_of(dataset, data_root))
     for key in changes:
         if key.partition(".")[0] not in ("data", "memory", "seed"):
             raise InputError(

@@ -25,7 +25,7 @@ def probe(
     folder
         A finished run.
     images
-        Use at most so many test images of the old classes, and of the newest.
+        Maximum number of test images of the old classes, and again of the newest.
     """
     from remnant.probe import probe_run
     from remnant.terminal.probe_table import cue_lines

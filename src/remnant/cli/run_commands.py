@@ -56,10 +56,10 @@ def run(
     accelerator
         auto, cpu, cuda or mps.
     precision
-        auto, 32-true, bf16-mixed, or fastest: what a short measurement finds faster on this
-        processor is printed and written to the run's config.json, so that it stays.
+        auto, 32-true, bf16-mixed, or fastest, which measures this CPU briefly and records its
+        choice in config.json.
     track
-        Also write what happens for this tracker: tensorboard, in the run folder's tensorboard/.
+        Also log to this tracker; tensorboard writes to tensorboard/ in the run folder.
     """
     from remnant.runs.sweeps import expand, run_all
     from remnant.runs.tracking import TRACKERS
@@ -143,6 +143,11 @@ def report(
 
     if not folders:
         raise InputError("give at least one run folder, as in remnant report runs/demo.")
+    if out is not None and format != "html":
+        raise InputError(
+            f"--out is for the page; redirect the output instead: --format {format} > FILE."
+        )
+    console.check_page("--out", out)
     found = find_runs(folders)
     if format != "html":
         write = {
@@ -157,8 +162,8 @@ def report(
             print(write[format](folders), end="")
         _warn(folders)
         return
-    if len(found) == 1 and out is None:
-        path = reports.write_report(found[0])
+    if len(found) == 1:
+        path = reports.write_report(found[0], out)
     else:
         default = folders[0] / REPORT if len(folders) == 1 else Path("comparison.html")
         path = reports.write_comparison(folders, default if out is None else out)

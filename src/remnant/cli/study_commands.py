@@ -158,7 +158,7 @@ def contest(
     image_size
         Side in pixels to which images are resized.
     tasks
-        How many tasks the classes come in; by default as many as suit their number.
+        Number of tasks; by default chosen from the number of classes.
     epochs
         Passes over the new images; by default those of the recipes.
     jobs

@@ -45,6 +45,10 @@ _BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error,
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
+class UnreadableImageError(InputError):
+    """A file is missing, no whole image, or too large."""
+
+
 def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> np.ndarray:
     """The image in `path` as uint8 [size, size, 3].
 
@@ -124,11 +128,13 @@ def _explaining(name: str) -> Iterator[None]:
     except InputError:
         raise
     except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        raise InputError(f"{name} cannot be read ({error.strerror}). Check the file.") from None
+        raise UnreadableImageError(
+            f"{name} cannot be read ({error.strerror}). Check the file."
+        ) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_large(name) from None
     except _BROKEN:
-        raise InputError(
+        raise UnreadableImageError(
             f"{name} must be a whole JPEG, PNG, WebP, BMP or GIF image; it does not decode. "
             "Replace or remove the file."
         ) from None
@@ -136,14 +142,14 @@ def _explaining(name: str) -> Iterator[None]:
 
 def _check_is_file(path: Path) -> None:
     if path.exists() and not path.is_file():  # a pipe would wait for somebody to write
-        raise InputError(f"{path} must be a file; it is not. Remove it.")
+        raise UnreadableImageError(f"{path} must be a file; it is not. Remove it.")
 
 
 def _check_pixels(picture: Image.Image, name: str) -> None:
     if picture.width * picture.height > MAX_PIXELS:
         raise _too_large(name)
     if max(picture.size) > MAX_SIDE:
-        raise InputError(
+        raise UnreadableImageError(
             f"{name} must have sides of at most {MAX_SIDE:,} pixels; it is {picture.width:,} x "
             f"{picture.height:,}. Make it smaller, or remove it."
         )
@@ -151,14 +157,14 @@ def _check_pixels(picture: Image.Image, name: str) -> None:
 
 def _check_memory(needed: int, file_format: str | None, name: str, gate: MemoryGate) -> None:
     if needed > gate.limit:
-        raise InputError(
+        raise UnreadableImageError(
             f"{name} must take at most {gate.limit >> 20} MiB of memory while it is decoded; this "
             f"{file_format} file takes {needed >> 20} MiB. Make it smaller, or remove it."
         )
 
 
-def _too_large(name: str) -> InputError:
-    return InputError(
+def _too_large(name: str) -> UnreadableImageError:
+    return UnreadableImageError(
         f"{name} must have at most {MAX_PIXELS:,} pixels; it has more. Make it smaller, or remove "
         "it."
     )

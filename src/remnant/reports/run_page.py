@@ -28,14 +28,14 @@ _DENSITIES = {
 }
 
 
-def write_report(folder: Path) -> Path:
-    """Draw the charts of one run anew and write its `report.html`.
+def write_report(folder: Path, out: Path | None = None) -> Path:
+    """Draw the charts of one run anew and write its page, by default `report.html` in the folder.
 
     Raises:
         InputError: `folder` is no run folder, or one of its files is damaged.
     """
     draw_figures(folder)
-    page = folder / REPORT
+    page = folder / REPORT if out is None else out
     write_text(page, _run_page(read_run(folder)))
     return page
 

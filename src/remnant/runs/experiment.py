@@ -48,7 +48,7 @@ from remnant.runs.run_folder import (
     write_reconstructions,
     write_result,
 )
-from remnant.runs.run_origin import check_origin, origin_of, read_mark
+from remnant.runs.run_origin import advising_on_images, check_origin, origin_of, read_mark
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.launchers import find_launch, is_main_process, may_tell
@@ -82,7 +82,7 @@ def _run(config: RunConfig, folder: Path, watchers: tuple[Watcher, ...]) -> RunR
             write_json(folder / CONFIG, config.model_dump(mode="json"))
             write_environment(folder, config.training)
         experiment = Experiment(config, folder, watchers, processes)
-    with _only_writer(folder):
+    with _only_writer(folder), advising_on_images(config.data):
         return experiment.run()
 
 
@@ -112,7 +112,7 @@ def _resume(folder: Path, watchers: tuple[Watcher, ...]) -> RunResult:
     training = with_recorded_threads(folder, as_launched(config.training))
     config = config.model_copy(update={"training": training})
     processes = _meet(config)
-    with _only_writer(folder):
+    with _only_writer(folder), advising_on_images(config.data):
         if is_main_process():
             remove_temporary_files(folder)
             if not (folder / ENVIRONMENT).exists():

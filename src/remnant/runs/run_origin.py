@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ from pydantic import field_validator
 
 from remnant._version import __version__
 from remnant.config import RunConfig
+from remnant.data import DataConfig
+from remnant.data.decode import UnreadableImageError
 from remnant.data.fingerprints import fingerprint_sets
 from remnant.data.stream import TaskStream
-from remnant.errors import InputError
+from remnant.errors import InputError, command_text
 from remnant.images import ImageSet
 from remnant.runs.events import Counters
 from remnant.settings import Settings
@@ -86,3 +90,21 @@ def check_origin(saved: dict[str, str], now: dict[str, str], folder: Path) -> No
             f"the images of {folder} changed since its last checkpoint: some were added, removed "
             "or altered. Put back what was there, or run its config.json into a new folder."
         )
+
+
+@contextmanager
+def advising_on_images(data: DataConfig) -> Iterator[None]:
+    """Where an image stops a run, also say that mending it makes another run, and what to do first.
+
+    Images above 64 px are read when they are needed, so that a bad one shows late.
+    """
+    try:
+        yield
+    except UnreadableImageError as error:
+        place = data.path or data.root
+        options = () if place is None else ("--data-root", place)
+        command = command_text("remnant", "data", "check", data.dataset, *options)
+        raise InputError(
+            f"{error} A run that has begun cannot be resumed with other images: before starting "
+            f"over, check all files with `{command}`."
+        ) from None

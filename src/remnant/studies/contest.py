@@ -7,6 +7,7 @@ from shlex import quote
 
 from pydantic import BaseModel, ConfigDict
 
+from remnant.data.folder import subfolders
 from remnant.errors import InputError, nearest
 from remnant.memory import CODECS
 from remnant.memory.codecs.rates import RateConfig
@@ -48,7 +49,7 @@ def contest_study(request: ContestRequest) -> Study:
     _check_one_kind(request.methods)
     rows = [row for name in request.methods for row in _rows(name, request)]
     if len(rows) < 2:
-        raise InputError("a contest needs two to compare. Give more --methods or --codecs.")
+        raise InputError("a contest needs at least two entries. Give more --methods or --codecs.")
     changes = {"data.path": request.folder, "data.image_size": request.image_size}
     if request.num_tasks is not None:
         changes["stream.num_tasks"] = request.num_tasks
@@ -83,8 +84,8 @@ def _check_takes_part(name: str) -> None:
         return
     if name in METHODS and METHODS[name].learns_once:
         raise InputError(
-            f"--methods: {name} learns all classes at once, which no other may, so that it cannot "
-            "take part; leave it out."
+            f"--methods: {name} trains on all classes at once, which the others may not do. Leave "
+            "it out."
         )
     raise InputError(
         f"--methods must be names from `remnant list methods` that have a recipe for folders; got "
@@ -98,8 +99,8 @@ def _check_one_kind(methods: list[str]) -> None:
     others = [name for name in methods if name not in pretrained]
     if pretrained and others:
         raise InputError(
-            f"--methods: {pretrained[0]} stands on a pretrained encoder and {others[0]} is trained "
-            "from scratch, so that their results share no table. Hold two contests."
+            f"--methods: {pretrained[0]} uses a pretrained encoder and {others[0]} is trained from "
+            "scratch, so they cannot be compared. Run two contests."
         )
 
 
@@ -133,9 +134,15 @@ def _coded(name: str) -> dict[str, str]:
 def learn_command(winner: Cell, request: ContestRequest) -> str:
     """The line that puts the winner to work."""
     parts = [
-        f"remnant learn my.remnant {quote(request.folder)} --method {winner.row.preset}",
+        f"remnant learn my.remnant {quote(_training_folder(request))} --method {winner.row.preset}",
         f"--budget {request.budget} --image-size {request.image_size}",
     ]
     codec = winner.row.changes.get("memory.codec", {})
     parts += [f"--set memory.codec.{name}={value}" for name, value in codec.items()]
     return " ".join(parts)
+
+
+def _training_folder(request: ContestRequest) -> str:
+    """The folder of class folders: `remnant learn` would take train and test for classes."""
+    train = Path(request.folder) / "train"
+    return str(train) if train.is_dir() and subfolders(train) else request.folder

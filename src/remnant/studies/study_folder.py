@@ -95,8 +95,7 @@ def open_study(study: Study, request: StudyRequest, out: Path) -> StudyFolder:
         known = read_request(path)
         if _kind(known) != _kind(request):
             raise InputError(
-                f"{path} holds the study {known.study} at scale {known.scale} with equal "
-                f"{known.equal}, or with other settings. Choose another --out."
+                f"{path} already holds a study with other settings. Choose another --out."
             )
         whole = known.widened(request)
     if request.equal != "steps":
