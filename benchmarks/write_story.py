@@ -93,7 +93,7 @@ def draw_bytes(axes: Axes) -> None:
             label, (per_class, last), (offset, 1), textcoords="offset points", va="bottom",
             ha="left" if side == "right" else "right", fontsize=7.5,
         )  # fmt: skip
-    for label, name in (("all data at once", "cifar100-mini-joint"),
+    for label, name in (("all data at once", "cifar100-mini-joint-1.5KiB-conv"),
                         ("no memory", "cifar100-mini-finetune")):  # fmt: skip
         last = result(name)["last_accuracy"]
         axes.axhline(last, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
