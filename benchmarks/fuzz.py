@@ -140,7 +140,7 @@ def _wait_for(process: int, seconds: float) -> int:
 
 
 def write_page(results: Path) -> None:
-    from attacks import PAGE, write_between_markers
+    from benchmarks.attacks import PAGE, write_between_markers
 
     lines = [json.loads(text) for text in results.read_text().splitlines()]
     rows = []

@@ -1,6 +1,6 @@
 """SIGKILL `remnant learn` at random moments: is the store whole after each, and right in the end?
 
-    python benchmarks/store_kills.py --kills 30 --seed 0
+    python -m benchmarks.store_kills --kills 30 --seed 0
 
 A store is taught the digits 0 to 4 and then 5 to 9, as folders of images. Every start of the
 command gets a random moment to die at, and the same command is typed again. After each kill the
@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from kills import finish, kill_after
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from benchmarks.kills import finish, kill_after
 from remnant.learner import Learner
 from remnant.learner.work_folder import work_folder
 from remnant.training.checkpoints import Checkpoints

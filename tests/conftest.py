@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +19,6 @@ from remnant.data.stream import TaskStream
 from tests.support.command_line import Command, commander
 from tests.support.run_folders import WriteRun, write_run_folder
 from tests.support.worlds import NUM_THREADS, SEED_OFFSET, make_dataset, make_stream
-
-# The measurements in benchmarks/ are tests too, where they give a verdict.
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 # pytest names the test in the first; scikit-learn and torch set the others when first used.
 _ENVIRONMENT_OF_OTHERS = {
@@ -45,7 +41,8 @@ _NUMERIC = (
     *("learner/test_learner.py", "learner/test_old_stores.py", "learner/test_onnx_export.py"),
     *("learner/test_pretrained.py", "learner/test_scikit_learn.py", "learner/test_upkeep.py"),
     *("memory/test_compiled_loop.py", "memory/test_selection.py", "memory/test_transform.py"),
-    *("runs/test_old_run.py", "serving/test_frozen_store.py", "serving/test_teaching.py"),
+    *("runs/test_old_run.py", "serving/test_frozen_store.py", "serving/test_requests.py"),
+    "serving/test_teaching.py",
     *("training/test_batches.py", "training/test_devices.py", "training/test_optimizers.py"),
     *("training/test_task_loop.py", "training/test_trainer.py"),
 )

@@ -190,6 +190,12 @@ def test_nothing_is_unpickled_and_only_the_command_line_prints() -> None:
         assert not pickles.search(path.read_text()), name_of(path)
 
 
+def test_only_the_command_line_and_the_terminal_have_a_console() -> None:
+    console = re.compile(r"^\s*(import|from) rich(\.console| import .*\bconsole)\b", re.M)
+    having = {path.parent.name for path in FILES if console.search(path.read_text())}
+    assert having == {"cli", "terminal"}
+
+
 def test_errors_are_named_and_none_is_swallowed() -> None:
     for path, node in ((path, node) for path, tree in TREES.items() for node in ast.walk(tree)):
         if isinstance(node, ast.ExceptHandler):

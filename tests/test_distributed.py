@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kills import differences
 
+from benchmarks.kills import differences
 from remnant.files import write_json
 from tests.support.command_line import TINY
 from tests.support.pixel_method import schedule

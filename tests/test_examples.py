@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from store_kills import kill_and_repeat
 
+from benchmarks.store_kills import kill_and_repeat
 from remnant.learner import Learner
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class InputError(ValueError):
@@ -25,3 +26,8 @@ def how_to_install(extra: str) -> str:
 def command_text(*words: object) -> str:
     """A command as it can be pasted into a shell."""
     return shlex.join(str(word) for word in words)
+
+
+def resume_command(folder: Path) -> str:
+    """The command that continues the run, or the runs, in a folder."""
+    return command_text("remnant", "resume", folder)

@@ -106,7 +106,7 @@ class Task:
 
     @property
     def known_labels(self) -> list[int]:
-        """Of the old classes that the task brings more images of."""
+        """Labels of the old classes that the task brings more images of."""
         return self.train.labels[self.train.labels < self.num_old_classes].unique().tolist()
 
 

@@ -257,13 +257,13 @@ class PhaseDoneError(Exception):
 
 
 class Pace(Protocol):
-    """Is asked after every step how many epochs the phase shall have, done ones included."""
+    """Decides after every step how many epochs the phase shall have, done ones included."""
 
     def epochs(self, report: StepReport) -> int: ...
 
 
 class Watcher(Protocol):
-    """Is told about every step; raising an error stops the training."""
+    """Receives every step; raising an error stops the training."""
 
     def on_step(self, report: StepReport) -> None: ...
 

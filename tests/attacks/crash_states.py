@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.kills import differences
 from remnant.config import RunConfig
 from remnant.data import DataConfig
 from remnant.data.stream import StreamConfig
@@ -26,10 +26,6 @@ from tests.attacks.recorded_disk import RecordedDisk
 from tests.attacks.tally import Tally
 from tests.support.pixel_method import PixelsConfig, schedule
 from tests.support.small_learner import TINY, stripes
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
-from kills import differences
 
 STORE = "stripes.remnant"
 

@@ -11,7 +11,6 @@ import os
 import random
 import shutil
 import signal
-import sys
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks.kills import differences
 from remnant.config import RunConfig
 from remnant.methods import METHODS
 from remnant.runs.experiment import Experiment, resume, run
@@ -27,10 +27,6 @@ from tests.attacks.failing_calls import FailingCalls
 from tests.attacks.kill_points import in_a_fork, in_own_process, print_tally
 from tests.attacks.tally import Tally
 from tests.support.tiny_methods import run_config
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-
-from kills import differences
 
 METHOD_NAMES = ("er", "icarl", "bimae", "expandable")
 _MOST_IN_A_ROW = 4

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from large_images import build_method, load, look_of, measure_memory, write_photographs
 
+from benchmarks.large_images import build_method, load, look_of, measure_memory, write_photographs
 from remnant.phases import Batch
 from remnant.training.batches import Feeder
 

@@ -18,7 +18,7 @@ from remnant.learner.learner_state import LearnerParameters
 from remnant.learner.predictor import Predictor
 from remnant.learner.store import forget_with_receipt
 from remnant.methods import ncm
-from remnant.views.augment import test_views as views_of_tests
+from remnant.views.augment import plain_views
 
 SIZE = 64
 
@@ -168,7 +168,7 @@ def test_an_exported_model_has_the_encoder_inside(tmp_path: Path) -> None:
     session = onnxruntime.InferenceSession(tmp_path / "x.onnx", providers=["CPUExecutionProvider"])
     pixels = torch.randint(0, 256, (4, 224, 224, 3), dtype=torch.uint8)
     settings = learner.settings_
-    views = views_of_tests(pixels, settings.mean, settings.std)
+    views = plain_views(pixels, settings.mean, settings.std)
     expected = learner.method_.predict(views).softmax(dim=1)
     (found,) = session.run(None, {"images": pixels.numpy()})
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-3)

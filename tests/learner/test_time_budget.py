@@ -109,7 +109,7 @@ def test_an_update_trains_as_long_as_its_minutes_are(
     store: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Measured before: 5 steps of 18 images take 0.45 seconds, so 12 epochs; they take 0.15."""
-    monkeypatch.setattr(update, "measure_speed", lambda *_: 0.025)
+    monkeypatch.setattr(update, "seconds_per_image", lambda *_: 0.025)
     steps = Steps(clock, 0.03)
     state = learn_into_store(store, *stripes("e"), minutes=0.1, quiet=True, watchers=(steps,))
     assert steps.last is not None
@@ -121,7 +121,7 @@ def test_an_update_trains_as_long_as_its_minutes_are(
 def test_an_interrupted_update_has_the_time_that_was_left(
     store: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(update, "measure_speed", lambda *_: 0.025)
+    monkeypatch.setattr(update, "seconds_per_image", lambda *_: 0.025)
     steps = Steps(clock, 0.03, stop_at=100)
     with pytest.raises(KeyboardInterrupt):
         learn_into_store(store, *stripes("e"), minutes=0.1, quiet=True, watchers=(steps,))
@@ -133,6 +133,6 @@ def test_an_interrupted_update_has_the_time_that_was_left(
     assert 1.8 <= clock.now - began <= 3.0
 
 
-def test_the_speed_is_that_of_real_steps(store: Path) -> None:
+def test_no_time_at_all_is_one_epoch(store: Path) -> None:
     state = learn_into_store(store, *stripes("e"), minutes=1e-9, quiet=True)
     assert state.history[-1]["epochs"] == 1

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kills import differences, is_finished, kill_and_resume
 
 import remnant.runs.experiment as experiment_module
+from benchmarks.kills import differences, is_finished, kill_and_resume
 from remnant.archives import read_archive, write_archive
 from remnant.config import RunConfig, load_config
 from remnant.data import DataConfig

@@ -19,7 +19,8 @@ from remnant.config import load_config, override
 from remnant.cores import usable_cores
 from remnant.files import write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
-from remnant.studies.fan_out import Failure, Job, carry_out, command_of
+from remnant.studies.fan_out import Failure, Job, carry_out
+from remnant.studies.run_process import command_of
 from remnant.studies.study_runs import StudyRun, in_precision, is_same
 from tests.support.command_line import tiny_config
 
@@ -95,7 +96,7 @@ def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(tmp_path: Path) ->
 
 _PARENT = """
 import os, subprocess, sys, time
-from remnant.studies.fan_out import end_with
+from remnant.studies.run_process import end_with
 child = subprocess.Popen(["sleep", "60"], start_new_session=True, preexec_fn=end_with(os.getpid()))
 print(child.pid, flush=True)
 time.sleep(60)

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 import remnant.runs.experiment as experiment_module
+from benchmarks.kills import differences
 from remnant.config import RunConfig
 from remnant.data import DataConfig
 from remnant.data.stream import StreamConfig
@@ -236,8 +237,6 @@ class StopOnce:
 def test_a_compiled_run_resumes_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kills import differences
-
     monkeypatch.setattr(module, "_COMPILER", "aot_eager")
     monkeypatch.setattr(experiment_module, "load_dataset", load_once)
     optimizer = {"name": "sgd", "lr": 0.05}

@@ -181,13 +181,13 @@ def test_without_augmentation_a_training_view_is_a_test_view() -> None:
     views, known = train_views(
         images, grid, torch.zeros(3, 3), AugmentConfig(train="none"), MEAN, STD
     )
-    assert torch.equal(views, augment.test_views(images, MEAN, STD))
+    assert torch.equal(views, augment.plain_views(images, MEAN, STD))
     assert known is grid
 
 
-def test_test_views_are_normalised_and_channels_first() -> None:
+def test_plain_views_are_normalised_and_channels_first() -> None:
     images = random_images(0)
-    views = augment.test_views(images, MEAN, STD)
+    views = augment.plain_views(images, MEAN, STD)
     expected = (images.double() / 255 - torch.tensor(MEAN)) / torch.tensor(STD)
     assert views.dtype == torch.float32
     assert views.is_contiguous()
@@ -197,7 +197,7 @@ def test_test_views_are_normalised_and_channels_first() -> None:
 @pytest.mark.parametrize("std", [STD, (0.2009, 0.1984, 0.2023), (0.001, 1.0, 10.0)])
 def test_every_byte_value_of_every_channel_survives_normalising(std: tuple[float, ...]) -> None:
     levels = torch.arange(256, dtype=torch.uint8).view(1, 16, 16, 1).expand(-1, -1, -1, 3)
-    views = augment.test_views(levels, MEAN, std)
+    views = augment.plain_views(levels, MEAN, std)
     assert torch.equal(augment.to_images(views, MEAN, std), levels)
 
 

@@ -65,12 +65,12 @@ def submit_runs(
     """Give the runs to Slurm, and say which job has which and what to call when they are done."""
     from remnant.studies.cluster import submit
 
-    told = submit(runs, folders[0].runs_path, options, data_root)
-    for name, job in told.submitted.items():
+    submission = submit(runs, folders[0].runs_path, options, data_root)
+    for name, job in submission.submitted.items():
         console.out.print(f"submitted {name} as job {job}", markup=False)
-    for name, job in told.pending.items():
+    for name, job in submission.pending.items():
         console.out.print(f"waiting for {name}, which has job {job}", markup=False)
-    if any(job.endswith(("UNKNOWN", "PREEMPTED")) for job in told.pending.values()):
+    if any(job.endswith(("UNKNOWN", "PREEMPTED")) for job in submission.pending.values()):
         book = folders[0].runs_path.parent / "jobs" / "jobs.json"
         console.notes.print(
             "Slurm does not report the state of some jobs. If they have ended, delete their "

@@ -16,14 +16,14 @@ from remnant.errors import InputError
 out = Console(highlight=False, soft_wrap=True)
 notes = Console(stderr=True, highlight=False, soft_wrap=True)
 
-Json = Annotated[
+JsonOption = Annotated[
     bool, Parameter(name="--json", negative="", help="Print one JSON document and nothing else.")
 ]
 DataRoot = Annotated[
     Path | None,
     Parameter(help="Folder of the data sets. Default: $REMNANT_DATA, or a cache folder."),
 ]
-Settings = Annotated[
+SetOption = Annotated[
     list[str] | None,
     Parameter(
         name="--set",
@@ -33,7 +33,7 @@ Settings = Annotated[
 ]
 
 
-Grid = Annotated[
+GridOption = Annotated[
     list[str] | None,
     Parameter(
         name="--grid",

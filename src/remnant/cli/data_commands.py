@@ -13,7 +13,7 @@ app = App(name="data", help="Download, verify and list data sets.")
 def list_(
     *,
     data_root: console.DataRoot = None,
-    as_json: console.Json = False,
+    as_json: console.JsonOption = False,
 ) -> None:
     """List the data sets, their size and whether their files are here."""
     rows = listing.list_datasets(None if data_root is None else str(data_root))

@@ -22,10 +22,10 @@ def show(
     recipe: str,
     /,
     *,
-    set_: console.Settings = None,
+    set_: console.SetOption = None,
     data_root: console.DataRoot = None,
     hours: Annotated[bool, Parameter(negative="")] = False,
-    as_json: console.Json = False,
+    as_json: console.JsonOption = False,
 ) -> None:
     """Show the config, memory plan and cost of a run before it starts. Needs no data.
 
@@ -56,7 +56,7 @@ def show(
 
 
 def _hours_of(config: RunConfig, flops: float) -> float:
-    """Of one core of this machine that has nothing else to do."""
+    """Hours on one idle core of this machine."""
     from remnant.planning.calibration import measure_speed, one_thread
 
     with one_thread():
@@ -76,7 +76,7 @@ def schema(what: Literal["result", "config", "store"], /) -> None:
     print((files("remnant") / "schemas" / f"{what}.json").read_text(), end="")
 
 
-def bench(*, as_json: console.Json = False) -> None:
+def bench(*, as_json: console.JsonOption = False) -> None:
     """Measure the training speed of this machine, as ratios. Takes about five minutes."""
     from remnant.bench import bench as measure
     from remnant.terminal.tables import bench_lines
@@ -93,11 +93,11 @@ def plan(
     *,
     dataset: str,
     budget: str,
-    set_: console.Settings = None,
+    set_: console.SetOption = None,
     sample: int = _SAMPLE,
     html: Path | None = None,
     data_root: console.DataRoot = None,
-    as_json: console.Json = False,
+    as_json: console.JsonOption = False,
 ) -> None:
     """Measure how many exemplars of a data set each codec stores in a memory budget.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from remnant.cli import console
 from remnant.errors import InputError
 
-Rows = list[dict[str, Any]]
+if TYPE_CHECKING:
+    from remnant.terminal.tables import Rows
+
 Kind = Literal["methods", "datasets", "recipes", "codecs"]
 
 _ABOUT: dict[Kind, str] = {
@@ -24,7 +26,7 @@ def list_(
     filter: str = "",
     /,
     *,
-    as_json: console.Json = False,
+    as_json: console.JsonOption = False,
 ) -> None:
     """List methods, datasets, recipes or codecs; without an argument, how many there are of each.
 

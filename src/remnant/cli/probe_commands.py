@@ -13,7 +13,7 @@ def probe(
     *,
     images: int = 2000,
     data_root: console.DataRoot = None,
-    as_json: console.Json = False,
+    as_json: console.JsonOption = False,
 ) -> None:
     """Measure whether a network tells old classes from new ones by how images look.
 

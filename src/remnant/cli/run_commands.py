@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from remnant.cli import console
 from remnant.cli.precision_option import measure_precision
-from remnant.errors import InputError, command_text
+from remnant.errors import InputError, resume_command
 from remnant.terminal.visible import visible
 
 
 def run(
     *recipes: str,
-    set_: console.Settings = None,
-    grid: console.Grid = None,
+    set_: console.SetOption = None,
+    grid: console.GridOption = None,
     out: Path | None = None,
     seed: int | None = None,
     seeds: str | None = None,
@@ -215,8 +215,7 @@ def _guarding(folder: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if _has_run(folder):
-            command = command_text("remnant", "resume", folder)
-            text = f"stopped. To continue from the last checkpoint: {command}"
+            text = f"stopped. To continue from the last checkpoint: {resume_command(folder)}"
             console.notes.print(text, markup=False)
         sys.exit(130)
     except OSError as error:
@@ -225,7 +224,7 @@ def _guarding(folder: Path) -> Iterator[None]:
         if error.filename and _are_related(Path(error.filename), folder):
             advice = "Nothing was written; choose another --out."
         if _has_run(folder):
-            command = command_text("remnant", "resume", folder)
+            command = resume_command(folder)
             advice = f"What was done so far is kept. Fix the problem, then: {command}."
         raise InputError(f"{place}{error.strerror or error}. {advice}") from None
     finally:
@@ -247,13 +246,13 @@ def _has_run(folder: Path) -> bool:
 def _print_result(folder: Path) -> None:
     """The table at the end of a run, printed by the first process alone."""
     from remnant.runs.run_folder import REPORT, RESULT, is_finished
-    from remnant.terminal.tables import result_table
+    from remnant.terminal.tables import run_table
     from remnant.training.launchers import is_main_process
 
     if not is_main_process():
         return
 
-    console.out.print(result_table(folder, console.out.width))
+    console.out.print(run_table(folder, console.out.width))
     console.out.print(f"report: {folder / REPORT}", markup=False)
     others = [path.parent for path in folder.parent.glob(f"*/{RESULT}") if path.parent != folder]
     others = [other for other in others if is_finished(other)]
@@ -284,7 +283,7 @@ def _print_sweep(folder: Path, outcome: Any) -> None:
     if outcome.failed:
         console.notes.print(
             f"remnant: {len(outcome.failed)} of the runs failed: {', '.join(outcome.failed)}. To "
-            f"try them again: {command_text('remnant', 'resume', folder)}",
+            f"try them again: {resume_command(folder)}",
             style="bold red",
             markup=False,
         )

@@ -68,7 +68,7 @@ def learn(
     batch_size: int | None = None,
     seed: int | None = None,
     accelerator: str | None = None,
-    set_: console.Settings = None,
+    set_: console.SetOption = None,
 ) -> None:
     """Teach a store the classes in a folder. Options that are not given are chosen automatically.
 
@@ -144,7 +144,7 @@ def predict(
     /,
     *files: Path,
     top: Annotated[int, Parameter(name="--top")] = 5,
-    as_json: console.Json = False,
+    as_json: console.JsonOption = False,
     reject: Reject = False,
     as_csv: Csv = False,
 ) -> None:
@@ -187,7 +187,7 @@ def inspect(
     *,
     html: Path | None = None,
     test: Path | None = None,
-    as_json: console.Json = False,
+    as_json: console.JsonOption = False,
 ) -> None:
     """Show the classes, exemplars and updates of a store.
 

@@ -262,12 +262,12 @@ def _carry_out(
     place = folders[0].runs_path
     total = len(_distinct([run for folder in folders for run in folder.asked]))
     with StudyProgress(console.notes, total, total - len(left)) as progress:
-        told: dict[str, Any] = {"progress": progress, "data_root": data_root}
+        common: dict[str, Any] = {"progress": progress, "data_root": data_root}
         try:
             if options is None:
-                return carry_out(left, place, jobs or _default_jobs(1), **told)
+                return carry_out(left, place, jobs or _default_jobs(1), **common)
             count = jobs or _default_jobs(options.gpus_per_run)
-            return carry_out_locally(left, place, options, count, **told)
+            return carry_out_locally(left, place, options, count, **common)
         except KeyboardInterrupt:
             progress.close()
             console.notes.print(

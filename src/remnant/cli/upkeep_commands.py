@@ -38,7 +38,7 @@ def verify(store: Path, /, *, receipt: Path | None = None) -> None:
     console.out.print(line, markup=False, highlight=False)
 
 
-def score(store: Path, folder: Path, /, *, as_json: console.Json = False) -> None:
+def score(store: Path, folder: Path, /, *, as_json: console.JsonOption = False) -> None:
     """Measure the accuracy on a folder of class folders, per class, with confusions and mistakes.
 
     Parameters
@@ -95,7 +95,7 @@ def undo(store: Path, /) -> None:
     )
 
 
-def diff(one: Path, other: Path, /, *, as_json: console.Json = False) -> None:
+def diff(one: Path, other: Path, /, *, as_json: console.JsonOption = False) -> None:
     """Show what differs between two stores.
 
     Parameters

@@ -120,8 +120,8 @@ def shape_of(found: Mapping[str, Tensor], facts: Mapping[str, Any], source: str)
     """
     width, _, side, _ = found["embed.weight"].shape
     depth = 1 + max(int(name.split(".")[1]) for name in found if name.startswith("blocks."))
-    told = facts.get("num_attention_heads") or group_of(facts, "model_args").get("num_heads")
-    heads = told or _HEADS.get(width)
+    stated = facts.get("num_attention_heads") or group_of(facts, "model_args").get("num_heads")
+    heads = stated or _HEADS.get(width)
     if not isinstance(heads, int) or heads < 1 or width % heads:
         raise InputError(
             f"{source} has width {width}, and its number of attention heads is not known. Write it "

@@ -67,8 +67,8 @@ class EpochEnds:
             accuracy, loss = self._measure()
             self._compare(accuracy, loss, report.epoch + 1)
         if self._progress is not None:
-            told = replace(report, is_epoch_end=is_shown, accuracy=accuracy)
-            self._progress.on_step(told)
+            shown = replace(report, is_epoch_end=is_shown, accuracy=accuracy)
+            self._progress.on_step(shown)
         is_free = self._can_stop and self._cut_to is None and report.phase in _STOPPABLE
         if is_free and accuracy is not None:
             self._stop_if_done(accuracy, report.epoch + 1, report.num_epochs)
@@ -135,9 +135,9 @@ def watch_epochs(
         method: About to be trained.
         held_out: New images, and exemplars of old classes.
         reader: Reads them.
-        progress: Is told.
+        progress: Gets a report of some epochs; None: nothing is shown.
         can_stop: Whether training may end before all epochs are done.
-        on_change: Is told when there are to be other epochs.
+        on_change: Gets the number of epochs when it changes.
     """
     if not held_out:
         return EpochEnds(progress, None, can_stop=False)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from remnant.config import load_config
 from remnant.data import DATASETS
-from remnant.errors import InputError, command_text
 from remnant.learner.learner_state import (
     LearnerConfig,
     LearnerParameters,
@@ -15,19 +14,17 @@ from remnant.learner.learner_state import (
     today,
 )
 from remnant.learner.store_checks import check_network
-from remnant.runs.run_folder import CHECKPOINTS, CONFIG, is_finished, read_result
+from remnant.runs.run_folder import CHECKPOINTS, CONFIG, read_result, require_finished
 from remnant.training.checkpoints import Checkpoints, Point
 
 
-def read_run(folder: Path) -> LearnerState:
+def state_of_run(folder: Path) -> LearnerState:
     """What a finished run has learned.
 
     Raises:
         InputError: The folder is not a finished run, or its last checkpoint cannot be read.
     """
-    if not is_finished(folder):
-        command = command_text("remnant", "resume", folder)
-        raise InputError(f"{folder} must be a finished run; it is not. Finish it: {command}.")
+    require_finished(folder)
     run, result = load_config(folder / CONFIG), read_result(folder)
     facts, sizes = DATASETS[run.data.dataset].facts, tuple(result.task_sizes)
     config = LearnerConfig(

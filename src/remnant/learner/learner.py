@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 
 from remnant.errors import InputError
-from remnant.learner.from_run import read_run
+from remnant.learner.from_run import state_of_run
 from remnant.learner.inputs import Label, gather, gather_labelled
 from remnant.learner.learner_state import (
     LearnerConfig,
@@ -301,7 +301,7 @@ class Learner(ClassifierMixin, BaseEstimator):
         Raises:
             InputError: The folder is not a finished run.
         """
-        return cls._from_state(read_run(Path(folder)))
+        return cls._from_state(state_of_run(Path(folder)))
 
     def export(self, path: str | Path, *, takes_floats: bool = False) -> None:
         """Write an ONNX model; see `remnant.learner.onnx_export`."""

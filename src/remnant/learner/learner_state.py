@@ -144,7 +144,7 @@ class LearnerState:
 
     @property
     def temperature(self) -> float:
-        """By which the method's scores are divided before a softmax."""
+        """The divisor of the method's scores before a softmax."""
         return 1.0 if self.calibration is None else self.calibration.temperature
 
     def digest(self) -> str:

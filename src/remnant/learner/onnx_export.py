@@ -27,7 +27,7 @@ from remnant.errors import InputError, how_to_install
 from remnant.files import write_bytes
 from remnant.learner.learner_state import LearnerState
 from remnant.randomness import generator
-from remnant.views.augment import test_views
+from remnant.views.augment import plain_views
 
 INPUT, OUTPUT = "images", "probabilities"
 MAX_DIFFERENCE = 1e-4  # of a probability, between onnxruntime and torch
@@ -58,7 +58,7 @@ class _Graph(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         levels = images * 255 if self._takes_floats else images
-        scores = self.method.predict(test_views(levels, *self._mean_and_std))
+        scores = self.method.predict(plain_views(levels, *self._mean_and_std))
         return (scores / self._temperature).softmax(dim=1)
 
 

@@ -27,7 +27,7 @@ class Reliability:
 
 
 def measure_reliability(shares: np.ndarray, labels: np.ndarray) -> Reliability:
-    """Of probabilities [N, K] and true labels int [N], N above 0."""
+    """Reliability of probabilities [N, K] and true labels int [N], N above 0."""
     best = shares.argmax(axis=1)
     said, is_right = shares[np.arange(len(best)), best], best == labels
     rows = []

@@ -54,8 +54,8 @@ class _Stopwatch:
             raise _EnoughError
 
 
-def measure_speed(method: Method[Any], task: Task, trainer: Trainer) -> float:
-    """Seconds per image of training; the method is spoilt by it, so give a copy."""
+def seconds_per_image(method: Method[Any], task: Task, trainer: Trainer) -> float:
+    """Seconds of training per image; the method is spoilt by it, so give a copy."""
     watch = _Stopwatch()
     with torch.random.fork_rng(devices=[]):
         method.eval()
@@ -74,17 +74,17 @@ def _few(task: Task) -> Task:
     return replace(task, train=task.train.select(torch.cat(kept)))
 
 
-def estimate(plan: UpdatePlan, seconds_per_image: float) -> str:
-    """How long training will take at most, in words."""
-    seconds = plan.planned_images[-1] * seconds_per_image
+def estimate(plan: UpdatePlan, speed: float) -> str:
+    """How long training will take at most, in words; `speed` is in seconds per image."""
+    seconds = plan.planned_images[-1] * speed
     if seconds < 60:
         return "less than a minute"
     return f"about {round(seconds / 60)} min"
 
 
-def epochs_within(plan: UpdatePlan, minutes: float, seconds_per_image: float) -> int:
-    """At least one, however short the time."""
-    per_epoch = (len(plan.task.train) + plan.num_exemplars) * seconds_per_image
+def epochs_within(plan: UpdatePlan, minutes: float, speed: float) -> int:
+    """At least one, however short the time; `speed` is in seconds per image."""
+    per_epoch = (len(plan.task.train) + plan.num_exemplars) * speed
     return max(1, int(_SHARE * 60 * minutes / max(per_epoch, 1e-9)))
 
 
@@ -140,7 +140,7 @@ class MinutesPace:
             self._on_change(epochs)
 
 
-def with_epochs(config: LearnerConfig, epochs: int) -> LearnerConfig:
+def stretched_config(config: LearnerConfig, epochs: int) -> LearnerConfig:
     """A config whose schedules are stretched to so many epochs."""
     changes = {
         name: schedule.stretched(epochs)

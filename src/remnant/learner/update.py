@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
 from remnant.images import ImageSet
 from remnant.learner import defaults
@@ -23,14 +22,14 @@ from remnant.learner.held_exemplars import keep_held, split_exemplars, take_out
 from remnant.learner.learner_state import LearnerParameters, LearnerState, restore, today
 from remnant.learner.measuring import Measured, measure_update
 from remnant.learner.score_calibration import Calibration, calibrate
-from remnant.learner.time_budget import MinutesPace, epochs_within, estimate, measure_speed
+from remnant.learner.time_budget import MinutesPace, epochs_within, estimate, seconds_per_image
 from remnant.learner.update_folder import UpdateFolder
 from remnant.learner.update_plan import UpdatePlan, plan_update
 from remnant.methods import Method
 from remnant.phases import NotedWatcher, ReadingWatcher, Watcher
 from remnant.terminal.progress import watch
 from remnant.terminal.reading_progress import count_images
-from remnant.terminal.visible import visible
+from remnant.terminal.update_lines import print_end, print_plan
 from remnant.training.batches import Preprocessing
 from remnant.training.processes import Processes, acceleration_of
 from remnant.training.reader import ViewReader
@@ -93,7 +92,7 @@ def run_update(
 
 @dataclass(frozen=True)
 class _Trained:
-    """What training gave."""
+    """The result of training, before it is measured."""
 
     method: Method[Any]
     held_out: list[ImageSet]  # images that it was not trained on
@@ -139,7 +138,7 @@ class _Update:
         minutes, speed = self.parameters.minutes, None
         is_told = not self.parameters.quiet and self.plan.planned_images[-1] >= _WORTH_AN_ESTIMATE
         if minutes is not None or is_told:
-            speed = measure_speed(self.build(), self.plan.task, self.trainer)
+            speed = seconds_per_image(self.build(), self.plan.task, self.trainer)
         if not self.saved.take_epochs() and minutes is not None:
             assert speed is not None, "it was measured"
             left = minutes - (time.monotonic() - self.began) / 60
@@ -167,11 +166,11 @@ class _Update:
                 method, memory, plan.held_exemplars, plan.task, plan.held_back, reader
             )
         if ends is not None and ends.why and not self.parameters.quiet:
-            Console(stderr=True).print(ends.why, highlight=False)
+            print_end(ends.why)
         return _Trained(method, held_out, trained_on, self._epochs(ends), untrained)
 
     def _epochs(self, ends: EpochEnds | None) -> int:
-        """That were trained."""
+        """Number of epochs that were trained."""
         if ends is None:
             return 0
         planned = self.plan.config.method.first.epochs
@@ -197,11 +196,8 @@ class _Update:
         return progress
 
     def _announce(self, speed: float | None) -> None:
-        console = Console(stderr=True)
-        notes = (f"note: {visible(note)}" for note in self.plan.notes)
         about = "" if speed is None else f"; {estimate(self.plan, speed)}"
-        for line in (f"{self.plan.describe()}{about}", *notes):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        print_plan(f"{self.plan.describe()}{about}", self.plan.notes)
 
     def _watch_epochs(
         self,

@@ -11,7 +11,7 @@ import torch
 from remnant.errors import InputError
 from remnant.learner.epoch_ends import EpochEnds
 from remnant.learner.learner_state import LearnerParameters, LearnerState
-from remnant.learner.time_budget import MinutesPace, with_epochs
+from remnant.learner.time_budget import MinutesPace, stretched_config
 from remnant.learner.update_plan import UpdatePlan
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.network_state import Arrays
@@ -47,7 +47,7 @@ class UpdateFolder:
 
     def change_epochs(self, epochs: int) -> None:
         """Go on with another number of epochs, which later checkpoints belong to."""
-        self.plan = replace(self.plan, config=with_epochs(self.plan.config, epochs))
+        self.plan = replace(self.plan, config=stretched_config(self.plan.config, epochs))
 
     def take_epochs(self) -> bool:
         """Whether this update was interrupted; then it has the epochs that it had, to continue."""

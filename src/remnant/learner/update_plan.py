@@ -270,7 +270,7 @@ def _how_to_change(name: str) -> str:
 
 
 def _chosen_values(config: LearnerConfig) -> dict[str, Any]:
-    """Of parameters that were not given to the first update."""
+    """Values chosen for parameters that the first update was not given."""
     encoder = getattr(config.method, "encoder", None)
     return {
         "method": config.method.name,

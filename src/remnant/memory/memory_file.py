@@ -34,7 +34,7 @@ class StoredClass:
 
     @property
     def side_bytes(self) -> int:
-        """Of side data beside each exemplar, the same for all of the class."""
+        """Bytes of side data beside each exemplar, equal within the class."""
         return len(self.exemplars[0].side) if self.exemplars else 0
 
     def filed(self, scratch: ScratchFile) -> StoredClass:
@@ -55,7 +55,10 @@ class ArchiveHeader(Settings):
     @model_validator(mode="before")
     @classmethod
     def _open_recoded(cls, values: Any) -> Any:
-        """Accept a memory whose quality was lowered, as could be once: `codec` is what it holds."""
+        """Accept a memory whose quality was lowered, as earlier versions could do.
+
+        `codec` is then what it holds.
+        """
         match values:
             case {"config": {"when_full": "recode", "codec": original} as config}:
                 codec = values.get("codec") or original

@@ -57,7 +57,7 @@ class AGEM(Method[AGEMConfig]):
         return {"classify": self._cross_entropy(batch, ~batch.is_replay)}
 
     def memory_loss(self, batch: Batch) -> Terms:
-        """Of all replayed images of the batch together."""
+        """Loss of all replayed images of the batch together."""
         return {"memory": self._cross_entropy(batch, batch.is_replay)}
 
     def _cross_entropy(self, batch: Batch, is_counted: Tensor) -> Tensor:

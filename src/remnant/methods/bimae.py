@@ -245,10 +245,10 @@ class BiMAE(Method[BiMAEConfig]):
         network, is_whole, is_side = self.network, _is_whole(batch), self._is_side(batch)
         whole, exact, side = (x.nonzero().flatten() for x in (is_whole, ~is_whole, is_side))
         patches, in_part = self._choose_patches(batch), torch.cat([side, exact])
-        answers, told = [], []  # to what is classified: whole images, then exact views
+        answers, teacher_scores = [], []  # to what is classified: whole images, then exact views
         if len(whole) > 0:
             answers.append(network.scores(batch.views[whole]))
-            told.append(self._ask(batch.views[whole], None))
+            teacher_scores.append(self._ask(batch.views[whole], None))
         encoded = None
         if len(in_part) > 0:
             # One pass for both: batch statistics must not tell exemplars from new images.
@@ -256,8 +256,10 @@ class BiMAE(Method[BiMAEConfig]):
         if len(exact) > 0 and encoded is not None:
             rows = torch.arange(len(side), len(in_part), device=exact.device)
             answers.append(network.classify(network.pool(encoded.select(rows))))
-            told.append(self._ask(batch.views[exact], patches[exact]))
-        old = torch.cat([one for one in told if one is not None]) if self.teacher else None
+            teacher_scores.append(self._ask(batch.views[exact], patches[exact]))
+        old = None
+        if self.teacher:
+            old = torch.cat([scores for scores in teacher_scores if scores is not None])
         labels = batch.labels[torch.cat([whole, exact])]
         terms = self._classify(batch, labels, torch.cat(answers), old)
         if len(side) > 0 and encoded is not None:

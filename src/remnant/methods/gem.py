@@ -66,7 +66,7 @@ class GEM(Method[GEMConfig]):
         return {"classify": self._cross_entropy(batch, ~batch.is_replay)}
 
     def memory_loss(self, index: int, batch: Batch) -> Terms:
-        """Of the exemplars of one earlier task."""
+        """Loss of the exemplars of one earlier task."""
         is_counted = batch.is_replay & (tasks_of(batch.labels, self.starts) == index)
         return {f"memory {index}": self._cross_entropy(batch, is_counted)}
 

@@ -60,7 +60,7 @@ class Tuned(Method[TunedConfig]):
             )
 
     def _upper_layers(self) -> list[nn.Parameter]:
-        """Of the last blocks and of what comes after them."""
+        """Parameters of the last blocks and of what comes after them."""
         blocks = getattr(self.encoder.network, "blocks", None)
         if not isinstance(blocks, nn.Sequential):
             return []

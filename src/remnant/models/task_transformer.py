@@ -197,7 +197,7 @@ class TaskTransformer(nn.Module):
         return head.to(self.position_embedding.device)
 
     def encoder_parameters(self) -> list[nn.Parameter]:
-        """Of what comes before the task block."""
+        """Parameters of what comes before the task block."""
         return [
             *self.patch_embedding.parameters(),
             self.position_embedding,

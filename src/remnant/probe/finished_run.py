@@ -9,9 +9,9 @@ from typing import Any
 from remnant.config import RunConfig, load_config, override
 from remnant.data import describe_dataset, load_dataset
 from remnant.data.stream import TaskStream, resolve_tasks
-from remnant.errors import InputError, command_text
+from remnant.errors import InputError
 from remnant.methods import Method, build_method
-from remnant.runs.run_folder import CHECKPOINTS, CONFIG, is_finished
+from remnant.runs.run_folder import CHECKPOINTS, CONFIG, require_finished
 from remnant.training.batches import Preprocessing
 from remnant.training.checkpoints import Checkpoints, Point
 from remnant.training.processes import Processes
@@ -39,11 +39,7 @@ def open_run(folder: Path, data_root: Path | None = None) -> FinishedRun:
     Raises:
         InputError: The folder is not a finished run, or has no checkpoint of its end.
     """
-    if not is_finished(folder):
-        raise InputError(
-            f"{folder} must be a finished run; it is not. Finish it: "
-            f"{command_text('remnant', 'resume', folder)}."
-        )
+    require_finished(folder)
     config = load_config(folder / CONFIG)
     places = {} if data_root is None else {"data.root": str(data_root)}
     config = override(config, places | {"training.devices": 1, "training.num_nodes": 1})

@@ -29,15 +29,15 @@ class ScoreBias:
     @property
     def reading(self) -> str:
         """In one sentence."""
-        told = (
+        sentence = (
             f"Subtracting {self.shift:.1f} from the scores of the newest classes would give "
             f"{self.accuracy:.1f} % accuracy instead of {self.unshifted:.1f} %"
         )
         if self.log_ratio is None:
-            return f"{told}."
+            return f"{sentence}."
         return (
-            f"{told}; the log of the ratio of images per new class to exemplars per old class is "
-            f"{self.log_ratio:.1f}."
+            f"{sentence}; the log of the ratio of images per new class to exemplars per old class "
+            f"is {self.log_ratio:.1f}."
         )
 
 

@@ -179,7 +179,7 @@ def _text(value: Any) -> str:
 
 
 def spread_of(values: Sequence[float]) -> Spread:
-    """Of at least one number."""
+    """Mean and standard deviation of at least one number."""
     deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return Spread(float(np.mean(values)), deviation, len(values))
 
@@ -202,10 +202,10 @@ def unequal_terms(groups: Sequence[RunGroup]) -> list[str]:
 def _unequal(members: Sequence[RunGroup], dataset: str) -> list[str]:
     found: list[str] = []
     for what, describe in _TERMS.items():
-        told = {group.label: describe(group) for group in members}
-        values = [value for value in told.values() if value]
+        described = {group.label: describe(group) for group in members}
+        values = [value for value in described.values() if value]
         if len(set(values)) > 1:
-            each = "; ".join(f"{name}: {value}" for name, value in told.items() if value)
+            each = "; ".join(f"{name}: {value}" for name, value in described.items() if value)
             found.append(f"{what} on {dataset} differ ({each}).")
     return found
 

@@ -16,8 +16,8 @@ import torch
 
 from remnant.config import RunConfig, load_config, settle
 from remnant.data import describe_dataset, load_dataset
-from remnant.data.stream import TaskStream, resolve_tasks
-from remnant.errors import InputError, command_text
+from remnant.data.stream import TaskStream, resolve_tasks, task_sizes
+from remnant.errors import InputError, command_text, resume_command
 from remnant.files import new_folder, only_writer, remove_temporary_files, write_json
 from remnant.images import Task
 from remnant.methods import Draws, build_method
@@ -74,8 +74,7 @@ def _run(config: RunConfig, folder: Path, watchers: tuple[Watcher, ...]) -> RunR
     config = config.model_copy(update={"training": as_launched(config.training)})
     processes = _meet(config)
     config = settle(config)
-    command = command_text("remnant", "resume", folder)
-    advice = f"Choose another --out, or continue its run with {command}."
+    advice = f"Choose another --out, or continue its run with {resume_command(folder)}."
     files = (CONFIG, ENVIRONMENT)
     with new_folder(folder, advice, files) if is_main_process() else nullcontext():
         if is_main_process():
@@ -136,10 +135,9 @@ def validate_run(config: RunConfig) -> None:
         InputError: Something does not fit.
     """
     known = describe_dataset(config.data)
-    tasks = resolve_tasks(config.stream, known)
-    size = known.image_size
+    sizes = task_sizes(config.stream, known)
     with torch.device("meta"):
-        build_method(config, (size, size, known.channels), [len(task) for task in tasks])
+        build_method(config, known.image_shape, sizes)
 
 
 class Experiment:
@@ -303,7 +301,7 @@ class Experiment:
 
     @property
     def _run_watchers(self) -> list[RunWatcher]:
-        """Those that are told of more than steps."""
+        """Watchers of the whole run, not only of steps."""
         return [watcher for watcher in self._watchers if isinstance(watcher, RunWatcher)]
 
     @contextmanager
@@ -379,7 +377,7 @@ def _one_voice(folder: Path) -> Iterator[None]:
         if not may_tell(folder):
             sys.exit(2)
         if isinstance(error, LostProcessError):
-            command = command_text("remnant", "resume", folder)
+            command = resume_command(folder)
             raise InputError(f"{error}. Continue the run with {command}.") from None
         raise
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from remnant import metrics
 from remnant.archives import read_archive, write_archive
-from remnant.errors import InputError
+from remnant.errors import InputError, resume_command
 from remnant.files import read_json_object, write_json
 from remnant.runs.events import EVENTS, Json, read_events, result_so_far, setting
 
@@ -131,6 +131,18 @@ def is_finished(folder: Path) -> bool:
         return read_result(folder).finished
     except InputError:
         return False
+
+
+def require_finished(folder: Path) -> None:
+    """Refuse a folder without a final result.
+
+    Raises:
+        InputError: The folder is not a finished run.
+    """
+    if not is_finished(folder):
+        raise InputError(
+            f"{folder} must be a finished run; it is not. Finish it: {resume_command(folder)}."
+        )
 
 
 def _parse_result(values: Any, path: Path) -> RunResult:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant.config import RunConfig, override
-from remnant.errors import InputError, command_text
+from remnant.errors import InputError, resume_command
 from remnant.files import new_folder, read_json_object, write_json
 from remnant.reports import write_comparison
 from remnant.runs.experiment import validate_run
@@ -112,8 +112,7 @@ def run_all(
         validate_run(config)
     if not is_main_process():
         return SweepOutcome(failed=_run_each(configs, folder, run_one, tell))
-    command = command_text("remnant", "resume", folder)
-    advice = f"Choose another --out, or continue its runs with {command}."
+    advice = f"Choose another --out, or continue its runs with {resume_command(folder)}."
     with new_folder(folder, advice, [SWEEP]):
         plan = {name: config.model_dump(mode="json") for name, config in configs.items()}
         write_json(folder / SWEEP, plan)  # first, so that a stop loses no run that had not begun

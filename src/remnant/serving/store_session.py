@@ -199,7 +199,7 @@ class StoreSession:
             log.error("%s could not be read again (%s)", self.path, error)
 
     def _digest(self) -> str:
-        """Of the store as it is on disk."""
+        """Digest of the store as it is on disk."""
         if self._version.stamp != stamp_of(self.path):
             self._read_again()
         return self._version.state.digest()

@@ -28,11 +28,11 @@ from remnant.studies.job_book import (
     only_submitter,
 )
 from remnant.studies.run_job import RunJob
+from remnant.studies.run_process import POLL_SECONDS, log_of
 from remnant.studies.study_runs import StudyRun
 from remnant.studies.usable_gpus import usable_gpus
 
 JOBS = "jobs"
-_POLL_SECONDS = 0.5
 _MOST_TIMEOUTS = 100  # every one of them is a step forward, so that long runs end
 _CPUS_PER_GPU = 8
 
@@ -189,15 +189,15 @@ def carry_out_locally(
                 book = book.write_with(folder, {run.name: record})
                 running[slot] = (job, Job(run, place / run.name, tries=1))
                 progress.started(running[slot][1])
-            time.sleep(_POLL_SECONDS)
-            progress.waiting([told for _, told in running.values()])
+            time.sleep(POLL_SECONDS)
+            progress.waiting([one for _, one in running.values()])
             for slot in [slot for slot, (job, _) in running.items() if job.done()]:
-                _, told = running.pop(slot)
+                _, one = running.pop(slot)
                 free.append(slot)
-                if is_finished(told.folder):
-                    progress.finished(told, time.monotonic() - told.began)
+                if is_finished(one.folder):
+                    progress.finished(one, time.monotonic() - one.began)
                 else:
-                    failures.append(_failure(told))
+                    failures.append(_failure(one))
                     progress.failed(failures[-1])
     return failures
 
@@ -209,19 +209,19 @@ def _gpus_of(slot: int, count: int) -> tuple[str, ...]:
 
 
 def _local_executor(folder: Path, options: ClusterOptions) -> Any:
-    """Is not told of GPUs: it knows them by number alone, while users may name them otherwise."""
+    """An executor without GPUs: it knows them by number, users may name them otherwise."""
     executor = load_submitit().LocalExecutor(folder, max_num_timeout=_MOST_TIMEOUTS)
     executor.update_parameters(timeout_min=60 * options.hours)
     return executor
 
 
-def _failure(told: Job) -> Failure:
-    return Failure(told.run.name, told.last_line() or "its job ended without a word", told.log)
+def _failure(one: Job) -> Failure:
+    return Failure(one.run.name, one.last_line() or "its job ended without a word", one.log)
 
 
 def _still_running(run: StudyRun, place: Path, book: JobBook) -> Failure:
     reason = f"its job {book.jobs[run.name].id} of an earlier command is still running"
-    return Failure(run.name, reason, Job(run, place / run.name).log)
+    return Failure(run.name, reason, log_of(place / run.name))
 
 
 @contextmanager
@@ -234,4 +234,4 @@ def _cancelling() -> Iterator[dict[int, tuple[Any, Job]]]:
         for job, _ in running.values():
             job.cancel()
         while not all(job.done() for job, _ in running.values()):
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)

@@ -50,7 +50,7 @@ def mini_bimae(printed: str = "cifar100-10") -> tuple[Column, ...]:
 
 
 def ablation() -> dict[StudyScale, tuple[Column, ...]]:
-    """Of the paper's ablations, all on CIFAR-100 in ten tasks."""
+    """Columns of the paper's ablations, all on CIFAR-100 in ten tasks."""
     return {
         "smoke": smoke("cifar100-10"),
         "mini": mini_bimae(),

@@ -205,7 +205,7 @@ def _image_margin(pair: Sequence[RunFolder], metric: Metric) -> float | None:
 
 
 def _test_images_per_task(run: RunFolder) -> list[int]:
-    """Of the classes of each task; empty where nothing tells."""
+    """Number of test images of each task's classes; empty if unknown."""
     sizes = run.result.task_sizes
     predicted = run.predictions()
     if predicted is not None:

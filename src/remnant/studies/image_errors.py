@@ -15,13 +15,13 @@ from remnant.runs.run_folder import RunResult
 
 
 def share_error(percent: float, num_images: int) -> float:
-    """Of a share of `num_images`; one that is 0 or 1 is taken to be uncertain by one image."""
+    """Standard error of a share of `num_images`; 0 and 1 are taken to be uncertain by one image."""
     share = min(max(percent / 100, 0.0), 1.0)
     return 100 * math.sqrt(max(share * (1 - share), 1 / num_images) / num_images)
 
 
 def mean_error(accuracies: Sequence[float], images: Sequence[int]) -> float | None:
-    """Of the mean of accuracies after each task, each over all test images so far."""
+    """Standard error of the mean of accuracies after each task, over all test images so far."""
     if len(accuracies) != len(images):
         return None
     seen = accumulate(images)
@@ -52,5 +52,5 @@ def forgetting_error(result: RunResult, images: Sequence[int]) -> float | None:
 
 
 def _over_tasks(errors: Sequence[float]) -> float:
-    """Of the mean over tasks, whose images differ."""
+    """Standard error of the mean over tasks, whose images differ."""
     return math.sqrt(sum(error**2 for error in errors)) / len(errors)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,14 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from remnant.runs.run_folder import is_finished
-from remnant.studies.fan_out import Job, command_of, end_with
 from remnant.studies.job_book import load_submitit
+from remnant.studies.run_process import POLL_SECONDS, STOP_SECONDS, TRIES, log_of, start_run
 from remnant.studies.study_runs import StudyRun
 from remnant.studies.usable_gpus import VISIBLE_GPUS
-
-_POLL_SECONDS = 0.5
-_STOP_SECONDS = 20.0  # submitit leaves a job 30 seconds or more
-_TRIES = 3  # within one job, of a run that was killed alone
 
 
 @dataclass
@@ -47,14 +42,14 @@ class RunJob:
             RuntimeError: It failed; the job then counts as failed.
         """
         code = 0
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             if is_finished(self.folder):
                 return
             code = self._carry_out()
             if code >= 0:  # it ended by itself
                 break
         if not is_finished(self.folder):
-            log = Job(self.run, self.folder).log
+            log = log_of(self.folder)
             raise RuntimeError(f"{self.run.name} ended with code {code}; see {log}")
 
     def checkpoint(self) -> Any:
@@ -68,22 +63,16 @@ class RunJob:
             assert self.process is not None
             # Not wait(): it would keep its lock from _stop, which a signal calls meanwhile.
             while self.process.poll() is None:
-                time.sleep(_POLL_SECONDS)
+                time.sleep(POLL_SECONDS)
             return self.process.returncode
         finally:
             self._stop()
 
     def _start(self) -> None:
-        arguments = command_of(self.run, self.folder, self.threads, self.data_root)
-        with Job(self.run, self.folder).log.open("ab") as log, _holding_back(signal.SIGUSR2):
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "remnant", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=_environment(self.threads, self.gpus),
-                start_new_session=True,
-                preexec_fn=end_with(os.getpid()),
+        environment = _environment(self.gpus)
+        with _holding_back(signal.SIGUSR2):
+            self.process = start_run(
+                self.run, self.folder, self.threads, self.data_root, environment
             )
 
     def _stop(self) -> None:
@@ -91,7 +80,7 @@ class RunJob:
             return
         self.process.send_signal(signal.SIGINT)
         try:
-            self.process.wait(_STOP_SECONDS)
+            self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -101,7 +90,8 @@ class RunJob:
 def _holding_back(number: signal.Signals) -> Iterator[None]:
     """Within the block a signal waits, and processes started there never see it.
 
-    Slurm signals all processes of a job. The run is stopped by its job, which is to know of it.
+    Slurm signals all processes of a job. The job itself stops the run, so it must get the signal
+    first.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
@@ -110,8 +100,7 @@ def _holding_back(number: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _environment(threads: int, gpus: tuple[str, ...]) -> dict[str, str]:
+def _environment(gpus: tuple[str, ...]) -> dict[str, str]:
     """Without Slurm's variables: Fabric would take the one task of the job for all processes."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-    own = {VISIBLE_GPUS: ",".join(gpus)} if gpus else {}
-    return kept | own | {"OMP_NUM_THREADS": str(threads), "NO_COLOR": "1"}
+    return kept | ({VISIBLE_GPUS: ",".join(gpus)} if gpus else {})

@@ -27,17 +27,17 @@ def count_images(num_images: int) -> Iterator[Callable[[int], None]]:
             task = bar.add_task("", total=num_images)
             yield lambda count: bar.advance(task, count)
         return
-    began = told = time.monotonic()
+    began = last_line_at = time.monotonic()
     done = 0
 
     def tell(count: int) -> None:
-        nonlocal done, told
+        nonlocal done, last_line_at
         done = min(done + count, num_images)
         now = time.monotonic()
-        if now - told >= _SECONDS_BETWEEN_LINES:
+        if now - last_line_at >= _SECONDS_BETWEEN_LINES:
             left = (now - began) / done * (num_images - done)
             line = f"{done:,} of {num_images:,} images read, {left:.0f} s left"
             console.print(line, highlight=False)
-            told = now
+            last_line_at = now
 
     yield tell

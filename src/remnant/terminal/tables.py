@@ -156,7 +156,7 @@ def codec_lines(plan: dict[str, Any], width: int) -> Iterator[str]:
         yield from wrap(paragraph, max(40, width))
 
 
-def result_table(folder: Path, width: int) -> Table:
+def run_table(folder: Path, width: int) -> Table:
     """The results of a run, with explanations where there is room."""
     _, rows = terminal_rows(folder)
     table = Table(box=None, show_header=False, pad_edge=False)

@@ -14,7 +14,7 @@ from torch import Tensor
 from remnant.images import patches_to_pixels
 from remnant.testing.tiny_stream import MEAN, STD, Reads, make_tasks
 from remnant.testing.trial import Shown, Trial
-from remnant.views.augment import test_views
+from remnant.views.augment import plain_views
 
 _MAX_ERRORS = 4.0  # standard errors by which shares may differ
 _CLOSE = 1e-4  # of normalised values
@@ -115,7 +115,7 @@ def _real_views(trial: Trial) -> dict[int, Tensor]:
             padded = F.pad(pixels, (0, 0, *([trial.padding] * 4)))  # black before normalising
             height, width = pixels.shape[1:3]
             views = [
-                test_views(padded[:, down : down + height, right : right + width], MEAN, STD)
+                plain_views(padded[:, down : down + height, right : right + width], MEAN, STD)
                 for down, right in product(range(2 * trial.padding + 1), repeat=2)
             ]
             whole = torch.cat(views)

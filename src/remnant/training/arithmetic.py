@@ -103,12 +103,12 @@ def counted_apart(
 
 # -------------------------------------------------------------------------------- training steps
 
-Rows = tuple[int, ...]  # how many rows of each kind a batch has
+RowCounts = tuple[int, ...]  # how many rows of each kind a batch has
 _MAX_KINDS = 32
 _CHECKS = 3  # steps that must agree before others are computed
 
 
-def count_rows(method: nn.Module, batch: Batch) -> Rows:
+def count_rows(method: nn.Module, batch: Batch) -> RowCounts:
     """Rows are told apart by whether they are replayed, known in part, and by the method."""
     kinds = batch.is_replay.long()
     if batch.is_known is not None:
@@ -127,18 +127,18 @@ class StepArithmetic:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[Rows, int] = {}
+        self._seen: dict[RowCounts, int] = {}
         self._per_row: np.ndarray | None = None  # of each kind; 0 for kinds not seen yet
         self._num_checks = 0
         self._is_sum_of_rows = True
 
-    def known(self, rows: Rows) -> int | None:
+    def known(self, rows: RowCounts) -> int | None:
         """The FLOPs of a step; None where it must be counted."""
         if not self._is_sum_of_rows or self._num_checks < _CHECKS:
             return None
         return self._predict(rows)
 
-    def learn(self, rows: Rows, flops: int) -> None:
+    def learn(self, rows: RowCounts, flops: int) -> None:
         """Note what a step took."""
         predicted = self._predict(rows)
         if predicted is not None:
@@ -150,14 +150,14 @@ class StepArithmetic:
         self._seen[rows] = flops
         self._per_row = self._solve()
 
-    def _predict(self, rows: Rows) -> int | None:
+    def _predict(self, rows: RowCounts) -> int | None:
         if rows in self._seen:
             return self._seen[rows]
         if self._per_row is None or self._has_new_kind(rows):
             return None
         return int(self._per_row @ np.array(rows))
 
-    def _has_new_kind(self, rows: Rows) -> bool:
+    def _has_new_kind(self, rows: RowCounts) -> bool:
         return any(count > 0 and not has for count, has in zip(rows, self._kinds, strict=True))
 
     @property

@@ -35,7 +35,7 @@ class Preprocessing:
 
 
 @dataclass(frozen=True)
-class Rows:
+class StepImages:
     """Images of one step before augmentation."""
 
     images: Tensor  # uint8 [n, H, W, C]
@@ -46,9 +46,9 @@ class Rows:
     is_aligned: Tensor | None = None  # bool [n]: whole, but cropped like parts
     twins: Tensor | None = None  # uint8 [n, H, W, C]: images shown beside these
 
-    def pin(self) -> Rows:
+    def pin(self) -> StepImages:
         """The same in memory that a device can copy from while it computes."""
-        return Rows(
+        return StepImages(
             self.images.pin_memory(),
             self.labels.pin_memory(),
             self.ids,  # stay on the CPU
@@ -116,8 +116,8 @@ class Feeder:
 
     def _read_ahead(
         self, steps: range, bounds: Callable[[int], list[int]]
-    ) -> Generator[Rows, None, None]:
-        def read(step: int) -> Rows:
+    ) -> Generator[StepImages, None, None]:
+        def read(step: int) -> StepImages:
             rows = self._read(step, slice(bounds(step)[0], bounds(step)[-1]))
             return rows.pin() if self._has_pinned_memory else rows
 
@@ -126,7 +126,7 @@ class Feeder:
             yield from map(read, steps)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="remnant-feed") as pool:
-            waiting: list[Future[Rows]] = []
+            waiting: list[Future[StepImages]] = []
             try:
                 for step in steps:
                     waiting.append(pool.submit(read, step))
@@ -137,7 +137,7 @@ class Feeder:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _read(self, step: int, rows: slice) -> Rows:
+    def _read(self, step: int, rows: slice) -> StepImages:
         """Some rows of a step's global batch: no process decodes what another one trains on."""
         positions = self.sampler.positions(step)[rows]
         is_new, is_twin = positions < self._num_new, self._is_twin(step, rows, positions)
@@ -162,7 +162,7 @@ class Feeder:
             cropped = None if draws is None else draws[changed]
             beside = images.clone()
             beside[changed] = self._sets[-1].images.read(positions[changed], cropped)
-        return Rows(
+        return StepImages(
             images=images,
             labels=self._labels[positions],
             ids=self._ids[positions],
@@ -186,7 +186,7 @@ class Feeder:
             return torch.ones_like(chance, dtype=torch.bool)
         return chance >= self._partial_view_ratio
 
-    def _make(self, read: Rows, step: int, first: int, rows: slice) -> Batch:
+    def _make(self, read: StepImages, step: int, first: int, rows: slice) -> Batch:
         """A batch of the global `rows`, out of what was read from row `first` on."""
         here = slice(rows.start - first, rows.stop - first)
         move = partial(torch.Tensor.to, device=self._device, non_blocking=True)

@@ -63,7 +63,7 @@ class LostProcessError(InputError):
 
 @contextmanager
 def _with_everyone() -> Iterator[None]:
-    """Name what gloo and NCCL tell by a long traceback: nobody answers any more."""
+    """Turn the tracebacks of gloo and NCCL into one sentence: another process has ended."""
     try:
         yield
     except RuntimeError as error:
@@ -242,7 +242,7 @@ class Processes:
 
 
 def threads_of(config: TrainingConfig) -> int:
-    """Of each process; as their number decides how sums are split, it decides their last bits."""
+    """Threads of each process; they decide how sums are split, and so the last bits."""
     return config.threads or threads_each(config.devices)
 
 

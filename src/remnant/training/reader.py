@@ -13,7 +13,7 @@ from remnant.randomness import generator
 from remnant.training.batches import Preprocessing
 from remnant.training.held_images import hold_images
 from remnant.training.processes import Processes
-from remnant.views.augment import test_views, to_images
+from remnant.views.augment import plain_views, to_images
 
 _BATCH_SIZE = 256
 _BATCH_PIXELS = _BATCH_SIZE * 64 * 64  # fewer images at a time where they are larger
@@ -60,7 +60,7 @@ class ViewReader:
         return hold_images(batches, len(labels), shape, self._scratch)
 
     def views(self, images: Tensor) -> Tensor:
-        return test_views(images.to(self._processes.device), self.mean, self.std)
+        return plain_views(images.to(self._processes.device), self.mean, self.std)
 
     def to_images(self, views: Tensor) -> Tensor:
         return to_images(views, self.mean, self.std).cpu()

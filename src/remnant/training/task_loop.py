@@ -130,7 +130,7 @@ class TaskLoop:
 
     Args:
         save: Writes a point of the task under way, with whatever else its owner needs there.
-        count: Is told the FLOPs between training steps: completing, herding, taking features.
+        count: Gets the FLOPs between training steps: completing, herding, taking features.
     """
 
     def __init__(

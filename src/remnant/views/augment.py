@@ -136,13 +136,13 @@ def _vary(
     return torch.where(is_aligned[:, None, None, None], planes, varied)
 
 
-def test_views(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
+def plain_views(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
     """uint8 [B, H, W, C] to normalised float [B, C, H, W]."""
     return _normalise(images.permute(0, 3, 1, 2), mean, std)
 
 
 def to_images(views: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """[B, C, H, W] to uint8 [B, H, W, C], rounded and clipped: exactly undoes `test_views`."""
+    """[B, C, H, W] to uint8 [B, H, W, C], rounded and clipped: exactly undoes `plain_views`."""
     scale, shift = _scale_and_shift(views, mean, std)
     levels = (views.float() - shift) / scale
     return levels.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()

@@ -42,7 +42,7 @@ def _tail(magnitude: int, scale: float) -> float:
 
 
 def _frequencies(scale: float) -> list[int]:
-    """Of the symbols -20 to 20 and the escape; each at least 1, what is left over goes to 0."""
+    """Counts of the symbols -20 to 20 and the escape; each at least 1, the rest goes to 0."""
     tails = [_tail(magnitude, scale) for magnitude in range(1, LARGEST + 2)]
     shares = [(near - far) / 2 for near, far in pairwise(tails)]
     shares = [*reversed(shares), 0, *shares, tails[-1]]
