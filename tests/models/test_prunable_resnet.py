@@ -141,22 +141,24 @@ def test_a_cut_network_has_the_weights_that_were_in_use(name: str) -> None:
     assert sum(weight.numel() for weight in extractor.parameters()) == after + norms
 
 
-def test_the_strongest_channels_are_those_of_the_largest_filters() -> None:
+def test_the_strongest_channels_are_those_of_the_largest_scales() -> None:
     extractor = make_extractor("padded")
     block: Any = extractor.network.stages[0].get_submodule("1")
-    sums = [float(row.abs().sum()) for row in block.conv1.weight.detach()]
-    expected = sorted(range(16), key=lambda channel: sums[channel])[9:]  # 0.6 of 16, rounded down
+    scales = [abs(scale) for scale in block.norm1.weight.tolist()]
+    expected = sorted(range(16), key=lambda channel: scales[channel])[9:]  # 0.6 of 16, rounded down
     inner = extractor.strongest(0.6).split(extractor.group_sizes)[4]
     assert torch.nonzero(inner).flatten().tolist() == sorted(expected)
 
 
-def test_the_norm_of_a_stream_counts_all_filters_that_write_it() -> None:
+def test_the_scale_of_a_stream_counts_all_norms_that_write_it() -> None:
     extractor = Extractor(ResNet((4, 6), 1, "project"))
+    for layer in extractor.layers():
+        layer.norm.weight.data.normal_(generator=seeded(7))
     block: Any = extractor.network.stages[1].get_submodule("0")
-    stream = extractor.filter_norms().split(extractor.group_sizes)[1]
+    stream = extractor.channel_scales().split(extractor.group_sizes)[1]
     for channel in range(6):
-        rows = (block.conv2.weight[channel], block.shortcut[0].weight[channel])
-        expected = sum(row.abs().sum().item() for row in rows)
+        scales = (block.norm2.weight[channel], block.shortcut[1].weight[channel])
+        expected = sum(abs(scale.item()) for scale in scales)
         assert float(stream[channel]) == pytest.approx(expected)
 
 

@@ -1,14 +1,16 @@
-"""Simple-DER: one extractor per task, distillation, and filters pruned by their size.
+"""Simple-DER: one extractor per task, distillation, and channels pruned by their scale.
 
 [simple] Li et al., *Preserving Earlier Knowledge in Continual Learning with the Help of All
 Previous Feature Extractors*, 2021; no code was released. [der] Yan et al., CVPR 2021.
 
 A task adds an extractor beside the frozen ones and learns it with a classifier of all features,
-which also has to agree with the network before. Then the smallest filters of the new extractor are
-removed, and what is left learns to give the features that the whole one gave.
+which also has to agree with the network before. Then the channels of the new extractor whose norms
+have the smallest scales are removed, and what is left learns to give the features that the whole
+one gave.
 
 Chosen: how [simple] weighs its losses, ranks filters and prunes is not known in detail. The form
-here is plain: L1 norms, the same share of every layer, regression of the features that are left.
+here is plain: the scales of norms (a norm cancels that of a filter), the same share of every layer,
+regression of the features that are left.
 Chosen: schedule, restart of the heads and balanced tuning are those of [der].
 Chosen: every extractor is pruned when its task ends, the last one too. The published 28.0 M
 parameters on ImageNet-Full suggest that the newest was counted whole.

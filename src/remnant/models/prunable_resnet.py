@@ -149,23 +149,26 @@ class Extractor(nn.Module):
             total += layer.conv.weight.numel()
         return used / total
 
-    def filter_norms(self) -> Tensor:
-        """For every channel the sum of the absolute weights that write it: [G]."""
-        norms = [self.network.conv.weight.new_zeros(size) for size in self.group_sizes]
+    def channel_scales(self) -> Tensor:
+        """For every channel the sum of the absolute scales of the norms that write it: [G].
+
+        Not of the filters before these norms, whose size a norm cancels.
+        """
+        scales = [self.network.conv.weight.new_zeros(size) for size in self.group_sizes]
         for layer in self.layers():
-            norms[layer.target] += layer.conv.weight.detach().abs().sum(dim=(1, 2, 3))
-        return torch.cat(norms)
+            scales[layer.target] += layer.norm.weight.detach().abs()
+        return torch.cat(scales)
 
     def strongest(self, cut_ratio: float) -> Tensor:
-        """Which channels stay, bool [G], when that share of each group goes, smallest norm first.
+        """Which channels stay, bool [G], when that share of each group goes, smallest scale first.
 
         What goes is rounded down, so that each group keeps some.
         """
         found = []
-        for norms in self.filter_norms().split(self.group_sizes):
-            num_cut = int(len(norms) * Decimal(str(cut_ratio)))  # 0.7 of 10 are 7, not 6
-            is_kept = torch.ones_like(norms, dtype=torch.bool)
-            is_kept[norms.argsort(stable=True)[:num_cut]] = False
+        for scales in self.channel_scales().split(self.group_sizes):
+            num_cut = int(len(scales) * Decimal(str(cut_ratio)))  # 0.7 of 10 are 7, not 6
+            is_kept = torch.ones_like(scales, dtype=torch.bool)
+            is_kept[scales.argsort(stable=True)[:num_cut]] = False
             found.append(is_kept)
         return torch.cat(found)
 
