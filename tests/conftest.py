@@ -39,6 +39,7 @@ _NUMERIC = (
     *("conformance", "encoders", "golden", "methods", "models", "testing", "views"),
     *("test_losses.py", "test_metrics.py", "test_plugin.py", "probe/test_cues.py"),
     *("learner/test_learner.py", "learner/test_old_stores.py", "learner/test_onnx_export.py"),
+    "learner/test_export_example.py",
     *("learner/test_pretrained.py", "learner/test_scikit_learn.py", "learner/test_upkeep.py"),
     *("memory/test_compiled_loop.py", "memory/test_selection.py", "memory/test_transform.py"),
     *("runs/test_old_run.py", "serving/test_frozen_store.py", "serving/test_requests.py"),

@@ -253,13 +253,15 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if repository != "timm/small" or revision != COMMIT:
             raise errors.LocalEntryNotFoundError("no such repository")
         if not (folder / file).exists():
-            raise errors.LocalEntryNotFoundError("no such file")
+            raise errors.EntryNotFoundError("no such file")
         return str(folder / file)
 
     fake = types.ModuleType("huggingface_hub")
     fake.__dict__.update(
         HfApi=HfApi,
         hf_hub_download=hf_hub_download,
+        try_to_load_from_cache=lambda *_, **__: None,
+        _CACHED_NO_EXIST=object(),
         errors=errors,
         __spec__=sys.modules["huggingface_hub"].__spec__,
     )
@@ -309,6 +311,26 @@ def test_a_hub_that_cannot_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
     with pytest.raises(InputError, match=r"^hf:timm/small cannot be fetched .* Check the name and"):
         describe_encoder("hf:timm/small")
+
+
+def test_a_network_that_is_lost_after_the_weights_is_told(
+    hub: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or colours would be normalised by ImageNet's in silence."""
+    from huggingface_hub import errors
+
+    download = sys.modules["huggingface_hub"].hf_hub_download
+
+    def lose(repository: str, file: str, revision: str) -> str:
+        if file != "model.safetensors":
+            raise errors.LocalEntryNotFoundError("the network is gone")
+        return download(repository, file, revision)
+
+    config = describe_encoder("hf:timm/small")
+    monkeypatch.setattr(sys.modules["huggingface_hub"], "hf_hub_download", lose)
+    with pytest.raises(InputError, match="cannot be fetched from the hub: the network is gone"):
+        describe_encoder("hf:timm/small")
+    assert read_weights(config)  # which needs no more than the weights
 
 
 def test_an_error_that_is_not_the_hubs_is_not_hidden(

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from remnant.learner.onnx_export import _PACKAGES
 from tests.support.small_learner import stripes, tiny_learner
 
 PAGE = Path(__file__).parents[2] / "docs" / "learner.md"
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("onnxruntime") is None, reason="the extra export is not installed"
+    any(importlib.util.find_spec(name) is None for name in (*_PACKAGES, "onnxruntime")),
+    reason="the extra export is not installed",
 )
 def test_the_example_turns_a_photo_upright(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from remnant.images import Task
-from remnant.learner import Learner, learn_into_store
+from remnant.learner import Learner, learn_into_store, work_folder
 from remnant.learner.measuring import GuardError, Measured, name_classes
 from remnant.learner.work_folder import has_checkpoint
 from remnant.methods import METHODS
@@ -20,8 +21,8 @@ from tests.support.command_line import Command
 from tests.support.small_learner import TINY, Counter, TaughtPixels, stripes, tiny_learner
 
 REFUSED = (
-    "the guard cannot be checked: there are no images to measure {} on. Give --test with images of "
-    "every old class, or leave --guard out. Nothing was changed."
+    "the guard cannot be checked: there are no images to measure {} on. Give test images of every "
+    "old class, or set no guard. Nothing was changed."
 )
 
 
@@ -91,8 +92,8 @@ def test_a_method_that_holds_out_too_few_by_itself_is_noted(
     assert "guard" not in capsys.readouterr().err
     learner.partial_fit(*stripes("e"))
     assert (
-        "note: the guard cannot be checked for 'a': there are no images to measure on. Give --test "
-        "with images of every old class."
+        "note: the guard cannot be checked for 'a': there are no images to measure on. Give test "
+        "images of every old class."
     ) in capsys.readouterr().err
 
 
@@ -102,6 +103,34 @@ def test_what_was_stopped_before_can_still_be_continued(store: Path) -> None:
     with pytest.raises(GuardError):
         learn_into_store(store, *stripes("e"), quiet=True, guard=5, test=stripes("c"))
     assert has_checkpoint(store)
+
+
+def learn_twice(store: Path, images: Any, monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+    """As by a process that is killed after it wrote the store, and then started again."""
+    with monkeypatch.context() as patch:
+        patch.setattr(work_folder, "_remove", lambda _: None)
+        learn_into_store(store, *images, **TINY | {"guard": 100}, **given)
+    done, counter = Learner.load(store), Counter()
+    learn_into_store(store, *images, **TINY | {"guard": 100}, **given, watchers=(counter,))
+    assert counter.steps == []
+    assert Learner.load(store).digest() == done.digest()
+    assert Learner.load(store).history_ == done.history_
+
+
+@pytest.mark.parametrize("takes_known_classes", [True, False])
+def test_a_first_update_that_is_done_is_not_checked_when_it_is_repeated(
+    tmp_path: Path, takes_known_classes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Forgetful, "takes_known_classes", takes_known_classes)
+    monkeypatch.setitem(METHODS, "pixels", Forgetful)
+    learn_twice(tmp_path / "x.remnant", stripes("a", "c"), monkeypatch)
+
+
+def test_an_update_tested_on_old_classes_only_is_not_checked_when_it_is_repeated(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn_twice(store, stripes("e"), monkeypatch, test=stripes("a", "c", seed=1))
+    assert Learner.load(store).classes_.tolist() == ["a", "c", "e"]
 
 
 def test_the_command_says_what_to_do(

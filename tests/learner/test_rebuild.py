@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from remnant.learner import Learner, learn_into_store, upkeep
+from remnant.learner import store as store_module
 from remnant.learner.epoch_ends import EpochEnds
 from remnant.learner.learner_state import LearnerParameters
 from remnant.learner.upkeep import rebudget_store, rebuild_store
+from remnant.learner.work_folder import has_checkpoint
 from remnant.phases import StepReport
 from tests.learner.test_pretrained import photos
 from tests.support.command_line import Command
-from tests.support.small_learner import TINY, stripes
+from tests.support.small_learner import TINY, Counter, stripes
 
 OPTIONS = {"training.checkpoint_every_steps": 2, "augment.padding": 2, "memory.selection": "random"}
 
@@ -73,6 +75,15 @@ def test_another_method_takes_over_what_suits_any(
     assert (found.method, found.encoder) == (None, "efficientnet-lite0")  # ranpac is chosen
 
 
+def test_naming_its_own_encoder_changes_nothing(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = asked(store, monkeypatch, epochs=3)
+    named = asked(store, monkeypatch, epochs=3, encoder="none")
+    assert (named.codec, named.image_size, named.options) == ("raw", 8, OPTIONS)
+    assert named == plain.model_copy(update={"encoder": "none"})
+
+
 def test_a_changed_budget_is_kept_though_an_option_says_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,3 +135,26 @@ def test_an_interrupted_rebuild_says_how_to_continue_and_continues(
     monkeypatch.setattr(EpochEnds, "on_step", lambda _, report: seen.append(report.step))
     assert command("rebuild", store, "--epochs", "3").code == 0
     assert seen[0] > 0
+
+
+@pytest.mark.parametrize("line", ["undo", "rebudget 3images/class", "thin c --keep 2"])
+def test_what_has_no_checkpoints_does_not_continue_from_those_of_another_command(
+    command: Command, store: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    learn_into_store(store, *stripes("e"), quiet=True)
+    with pytest.raises(KeyboardInterrupt):
+        learn_into_store(store, *stripes("f"), quiet=True, watchers=(Counter(9),))
+    assert has_checkpoint(store)
+    before, (name, *rest) = store.read_bytes(), line.split()
+    monkeypatch.setattr(store_module, "put_in_place", interrupt)
+    monkeypatch.setattr(store_module, "write_archive", interrupt)
+    outcome = command(name, store, *rest)
+    assert outcome.code == 130
+    assert outcome.err.splitlines()[-1] == (
+        "stopped. The store is unchanged, and the same command can be run again: "
+        f"{' '.join(['remnant', name, str(store), *rest])}"
+    )
+    assert store.read_bytes() == before

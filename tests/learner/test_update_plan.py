@@ -24,3 +24,16 @@ def test_one_image_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.startswith("1 image and 1 exemplar, 1 epoch\n")
     learner.set_params(epochs=2).partial_fit(*stripes("e", per_class=2))
     assert capsys.readouterr().err.startswith("2 images and 2 exemplars, 2 epochs\n")
+
+
+def test_a_task_that_the_method_cannot_learn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = tiny_learner().partial_fit(*stripes("a", "c"))
+    before = learner.digest()
+
+    def refuse(config: object, index: int, num_new_classes: int) -> None:
+        raise InputError(f"no {num_new_classes} in task {index}")
+
+    monkeypatch.setattr(type(learner.state_.config.method), "check_task", refuse)
+    with pytest.raises(InputError, match="no 1 in task 1"):
+        learner.partial_fit(*stripes("e"))
+    assert learner.digest() == before

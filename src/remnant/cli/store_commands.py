@@ -47,6 +47,7 @@ Tune = Annotated[
     ),
 ]
 Yes = Annotated[bool, Parameter(name="--yes", negative="", help="Do not ask for confirmation.")]
+_RUN_AGAIN = "The store is unchanged, and the same command can be run again"
 
 
 def learn(
@@ -304,8 +305,13 @@ def tell_card(state: LearnerState, store: Path, test: Path | None) -> None:
 
 
 @contextmanager
-def explaining_stops(store: Path) -> Iterator[None]:
-    """Say how to continue when an update is interrupted or the disk is full."""
+def explaining_stops(store: Path, *, has_checkpoints: bool = True) -> Iterator[None]:
+    """Say how to continue when a command is interrupted or the disk is full.
+
+    Args:
+        has_checkpoints: Whether the command continues from checkpoints. Those that lie beside the
+            store may be of another one.
+    """
     from remnant.learner.work_folder import UnsyncedStoreError
 
     missing = [folder for folder in store.absolute().parents if not folder.exists()]
@@ -313,7 +319,8 @@ def explaining_stops(store: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         command = shlex.join(["remnant", *sys.argv[1:]])
-        console.notes.print(f"stopped. {_how_to_continue(store)}: {command}", markup=False)
+        how = _how_to_continue(store) if has_checkpoints else _RUN_AGAIN
+        console.notes.print(f"stopped. {how}: {command}", markup=False)
         sys.exit(130)
     except OSError as error:
         if isinstance(error, UnsyncedStoreError):

@@ -85,7 +85,7 @@ def undo(store: Path, /) -> None:
     """
     from remnant.learner.store import undo_in_store
 
-    with explaining_stops(store):
+    with explaining_stops(store, has_checkpoints=False):
         state = undo_in_store(store)
     console.out.print(
         f"{store} is as it was before its last update: {len(state.classes):,} classes, "
@@ -132,7 +132,7 @@ def rebudget(store: Path, budget: str, /) -> None:
     from remnant.learner.upkeep import rebudget_store
 
     before = read_store(store)
-    with explaining_stops(store):
+    with explaining_stops(store, has_checkpoints=False):
         state = rebudget_store(store, budget)
     _tell_memory(store, before, state)
 
@@ -175,7 +175,7 @@ def thin(
 
     before = read_store(store)
     label = console.class_label(name, before.classes)
-    with explaining_stops(store):
+    with explaining_stops(store, has_checkpoints=False):
         state = thin_store(store, label, keep=keep, remove=remove)
     return _tell_memory(store, before, state)
 

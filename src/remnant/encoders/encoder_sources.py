@@ -64,7 +64,7 @@ def read_weights(config: EncoderConfig) -> dict[str, Tensor]:
         return lite0.read_lite0()
     path = Path(config.name)
     if config.name.startswith(HUB):
-        path = fetch_from_hub(config.name).weights
+        path = fetch_from_hub(config.name, has_facts=False).weights
     _check_file(path)
     if _sha256(path) != config.sha256:
         raise InputError(

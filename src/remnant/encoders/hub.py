@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ class HubEncoder:
     licence: str
 
 
-def fetch_from_hub(name: str) -> HubEncoder:
+def fetch_from_hub(name: str, *, has_facts: bool = True) -> HubEncoder:
     """Download an encoder, or find it where it was downloaded before.
 
     Args:
@@ -39,8 +38,18 @@ def fetch_from_hub(name: str) -> HubEncoder:
         raise InputError(
             f"{name} needs huggingface_hub, which is not installed. {how_to_install('hub')}"
         )
-    from huggingface_hub import HfApi, hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
+    from huggingface_hub import (
+        _CACHED_NO_EXIST,
+        HfApi,
+        hf_hub_download,
+        try_to_load_from_cache,
+    )
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+    )
 
     repository, _, revision = name.removeprefix(HUB).partition("@")
     if repository.count("/") != 1:
@@ -59,9 +68,15 @@ def fetch_from_hub(name: str) -> HubEncoder:
             return Path(hf_hub_download(repository, file, revision=revision))
 
         weights = fetch(_WEIGHTS)
-        for file in FACTS:
-            with suppress(EntryNotFoundError):  # not every repository has it
+        for file in FACTS if has_facts else ():
+            try:
                 facts |= read_facts(fetch(file))
+            except LocalEntryNotFoundError:
+                known_file = try_to_load_from_cache(repository, file, revision=revision)
+                if known_file is not _CACHED_NO_EXIST:  # nor is it known not to exist
+                    raise
+            except EntryNotFoundError:  # not every repository has it
+                continue
     except (OSError, EntryNotFoundError, HfHubHTTPError, HFValidationError, *clients) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
         raise InputError(

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from remnant.errors import InputError
-from remnant.files import PARTIAL, UnsyncedError, replacing, sync_folder
+from remnant.files import PARTIAL, replacing, sync_folder
 
 log = logging.getLogger(__name__)
 
@@ -47,22 +47,31 @@ def dropping_previous(store: Path) -> Iterator[None]:
     """Remove the earlier store once the block has replaced the present one.
 
     Until then it is aside, under a name that the next update sweeps up, so that no kill or power
-    cut leaves it to be brought back. If the store cannot be replaced, it returns.
+    cut leaves it to be brought back. If the block ends before it replaced the store, it returns.
     """
     previous, aside = previous_of(store), _partial_of(store)
     if not previous.exists():
         yield
         return
+    before = _identity(store)
     os.replace(previous, aside)
     try:
         yield
-    except UnsyncedError:  # the new store is in place
-        raise
-    except (OSError, InputError):
-        os.replace(aside, previous)
+    except BaseException:  # some come after the new store is in place
+        if _identity(store) == before:
+            os.replace(aside, previous)
         raise
     finally:
         _remove(aside)
+
+
+def _identity(store: Path) -> tuple[int, int] | None:
+    """Which file it is, as `os.path.samestat` tells files apart; None if there is none."""
+    try:
+        found = store.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _remove(aside: Path) -> None:

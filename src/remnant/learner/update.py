@@ -24,7 +24,7 @@ from remnant.learner.measuring import Measured, measure_update
 from remnant.learner.score_calibration import Calibration, calibrate
 from remnant.learner.time_budget import MinutesPace, epochs_within, estimate, seconds_per_image
 from remnant.learner.update_folder import UpdateFolder
-from remnant.learner.update_plan import UpdatePlan, plan_update
+from remnant.learner.update_plan import UpdatePlan, check_plan, plan_update
 from remnant.methods import Method
 from remnant.phases import NotedWatcher, ReadingWatcher, Watcher
 from remnant.terminal.progress import watch
@@ -67,6 +67,10 @@ def run_update(
     device = acceleration_of(training).accelerator
     plan = plan_update(before, parameters, images, labels, test, device)
     saved = UpdateFolder(folder, plan, parameters)
+    if before is not None:
+        if saved.is_done(before):
+            return before
+        saved.plan = check_plan(plan, before, parameters.guard)
     if training.threads is None:  # what was interrupted goes on with the threads that it had
         training = training.model_copy(update={"threads": saved.threads()})
     look = Preprocessing(plan.config.augment, plan.config.mean, plan.config.std)
@@ -79,11 +83,9 @@ def run_update(
     )
     update = _Update(before, parameters, trainer, saved, began)
     speed = update.choose_epochs()
-    if before is not None and saved.is_done(before):
-        return before
     for watcher in watchers:
         if isinstance(watcher, NotedWatcher):
-            watcher.on_notes(plan.notes)
+            watcher.on_notes(saved.plan.notes)
     with torch.random.fork_rng(devices=[]):
         trained = update.train(watchers, speed)
     reader = ViewReader(trainer.processes, look, plan.config.seed)

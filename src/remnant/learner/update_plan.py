@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -95,7 +95,7 @@ def plan_update(
     test: Any,
     device: Accelerator,
 ) -> UpdatePlan:
-    """Read and check all input, and choose the settings that are not given.
+    """Read all input and choose the settings that are not given; `check_plan` checks the rest.
 
     Raises:
         InputError: The input cannot be used.
@@ -105,9 +105,8 @@ def plan_update(
     given = gather_labelled(images, labels)
     classes = (*(before.classes if before else ()), *_new_classes(before, given))
     tested = None if test is None else _gather_test(test, classes)
-    guarded = [] if before is None else _check_guard(before, parameters.guard, tested)
     config, usable, why = _choose_and_read(before, parameters, given, device)
-    given, pixels, notes = usable.given, usable.images, [*guarded, *usable.notes]
+    given, pixels, notes = usable.given, usable.images, [*usable.notes]
     index, num_old = (len(before.task_sizes), len(before.classes)) if before else (0, 0)
     names = tuple(str(name) for name in classes[num_old:])
     images, held_back, held = _image_set(pixels, given, classes), None, Ranks()
@@ -116,7 +115,6 @@ def plan_update(
         if before is not None:
             held = choose_held(before.method.memory, before.untrained)
     task = Task(index, index + 1, num_old, names, images)
-    _check_task(task, config.method.name)
     num_exemplars = (before.num_exemplars if before else 0) - sum(map(len, held.values()))
     num_images = len(task.train) + num_exemplars
     method = defaults.schedule_update(config.method, parameters, num_images, device)
@@ -140,6 +138,19 @@ def plan_update(
         data_digest=hashlib.sha256(data.encode()).hexdigest(),
         state_digest=before.digest() if before else None,
     )
+
+
+def check_plan(plan: UpdatePlan, before: LearnerState, guard: float | None) -> UpdatePlan:
+    """The plan of a later update, if it can be carried out, with what is to be said about it.
+
+    An update that is already done is not checked: its own classes would count as old ones.
+
+    Raises:
+        InputError: The method cannot learn these classes, or the guard cannot be checked.
+    """
+    _check_task(plan.task, plan.config.method.name)
+    plan.config.method.check_task(plan.task.index, plan.task.num_new_classes)
+    return _check_guard(plan, before, guard)
 
 
 def _choose_and_read(
@@ -209,42 +220,43 @@ def _gather_test(test: Any, classes: tuple[Label, ...]) -> RawInputs:
     return given
 
 
-def _check_guard(before: LearnerState, guard: float | None, tested: RawInputs | None) -> list[str]:
-    """A sentence if a guard does not see all old classes, where the method chooses what it sees.
+def _check_guard(plan: UpdatePlan, before: LearnerState, guard: float | None) -> UpdatePlan:
+    """The plan, with a note if the method chooses what is measured and leaves out an old class.
 
     Raises:
-        UncheckedGuardError: It does not, and the user can change that.
+        UncheckedGuardError: The guard does not see every old class, and the user can change that.
     """
     if guard is None:
-        return []
-    measured = _measurable(before, tested)
+        return plan
+    measured = _measurable(plan, before)
     unseen = [name for name in before.classes if name not in measured]
     if not unseen:
-        return []
-    names, remedy = name_classes(unseen), "Give --test with images of every old class"
-    if tested is None and not METHODS[before.config.method.name].trains:
+        return plan
+    names, remedy = name_classes(unseen), "Give test images of every old class"
+    if plan.test is None and not plan.trains:
         # A fifth of the images is held out by chance, which can miss a small class.
-        return [
+        note = (
             f"the guard cannot be checked for {names}: there are no images to measure on. {remedy}."
-        ]
+        )
+        return replace(plan, notes=(note, *plan.notes))
     raise UncheckedGuardError(
         f"the guard cannot be checked: there are no images to measure {names} on. {remedy}, or "
-        "leave --guard out. Nothing was changed."
+        "set no guard. Nothing was changed."
     )
 
 
-def _measurable(before: LearnerState, tested: RawInputs | None) -> set[Label]:
-    """Old classes whose accuracy an update can measure; see `remnant.learner.measuring`."""
-    if tested is not None:
-        return set(tested.classes)
+def _measurable(plan: UpdatePlan, before: LearnerState) -> set[Label]:
+    """Classes whose accuracy an update can measure; see `remnant.learner.measuring`."""
     own, memory = before.method.held_out(), before.method.memory
-    if own is not None:
+    if plan.test is not None:
+        labels = plan.test.labels.unique().tolist()
+    elif own is not None:
         labels = own[0].unique().tolist()
-    elif memory is None or not METHODS[before.config.method.name].trains:
+    elif memory is None or not plan.trains:
         labels = []
     else:
         labels = memory.labels
-    return {before.classes[label] for label in labels}
+    return {plan.classes[label] for label in labels}
 
 
 def _check_fixed(parameters: LearnerParameters, before: LearnerState) -> None:

@@ -130,9 +130,10 @@ def _rebuilt_parameters(before: LearnerState, given: dict[str, Any]) -> LearnerP
     """Those that were given; the others are the store's, as far as they suit its new network."""
     stored, asked = before.parameters.model_dump(), LearnerParameters.of(given)
     own_method, own_encoder = before.config.method.name, _encoder_name(before)
-    method, encoder = asked.method or own_method, asked.encoder or own_encoder
+    is_own = asked.encoder in (None, stored["encoder"], own_encoder or SCRATCH)
+    method, encoder = asked.method or own_method, own_encoder if is_own else asked.encoder
     options = stored["options"] or {}
-    if (method, encoder) == (own_method, own_encoder):
+    if method == own_method and is_own:
         kept = stored | {"image_size": before.config.image_size}
     else:
         kept = {name: stored[name] for name in _KEPT_BY_REBUILD}

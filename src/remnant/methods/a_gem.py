@@ -31,6 +31,10 @@ class AGEMConfig(MethodConfig):
     # alone, as in [a-gem], which is told the task
     softmax_over: Literal["task", "seen"] = "seen"
 
+    def check_task(self, index: int, num_new_classes: int) -> None:
+        if self.softmax_over == "task":
+            require_rivals(index, num_new_classes)
+
 
 class AGEM(Method[AGEMConfig]):
     Config = AGEMConfig
@@ -47,8 +51,6 @@ class AGEM(Method[AGEMConfig]):
         self.starts.append(task.num_old_classes)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        if self.config.softmax_over == "task":
-            require_rivals(task)
         losses = {"memory": self.memory_loss} if task.index > 0 else {}
         for phase in super().phases(task, reader):
             yield constrained(phase, losses, _project)

@@ -34,6 +34,13 @@ class MethodConfig(Settings):
     def schedule(self, task: Task) -> Schedule:
         return self.first if task.index == 0 or self.later is None else self.later
 
+    def check_task(self, index: int, num_new_classes: int) -> None:
+        """Refuse a task, counted from 0, that the method cannot learn; known before any training.
+
+        Raises:
+            InputError: The message says what to change.
+        """
+
     @property
     def corrects_prior(self) -> bool:
         """Whether one of its schedules asks for that."""

@@ -57,6 +57,10 @@ class EWCConfig(MethodConfig):
     penalty_weight: float = Field(default=1000.0, ge=0)
     fisher: FisherConfig = FisherConfig()
 
+    def check_task(self, index: int, num_new_classes: int) -> None:
+        if self.softmax_over == "new":
+            require_rivals(index, num_new_classes)
+
 
 class EWC(Method[EWCConfig]):
     Config = EWCConfig
@@ -75,8 +79,6 @@ class EWC(Method[EWCConfig]):
     # -------------------------------------------------------------------------------- the six verbs
 
     def begin_task(self, task: Task, reader: Reader) -> None:
-        if self.config.softmax_over == "new":
-            require_rivals(task)
         super().begin_task(task, reader)
         self.num_old_classes = task.num_old_classes
 

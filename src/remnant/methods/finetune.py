@@ -23,6 +23,10 @@ class FinetuneConfig(MethodConfig):
     # ones, as PyCIL and FACIL do, which leaves old scores untouched
     softmax_over: Literal["seen", "new"] = "seen"
 
+    def check_task(self, index: int, num_new_classes: int) -> None:
+        if self.softmax_over == "new":
+            require_rivals(index, num_new_classes)
+
 
 class Finetune(Method[FinetuneConfig]):
     Config = FinetuneConfig
@@ -35,8 +39,6 @@ class Finetune(Method[FinetuneConfig]):
         self.num_old_classes = 0
 
     def begin_task(self, task: Task, reader: Reader) -> None:
-        if self.config.softmax_over == "new":
-            require_rivals(task)
         super().begin_task(task, reader)
         self.num_old_classes = task.num_old_classes
 

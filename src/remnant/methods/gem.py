@@ -37,6 +37,10 @@ class GEMConfig(MethodConfig):
     # [gem] and in mammoth, 0 in PyCIL
     margin: float = Field(default=0.5, ge=0)
 
+    def check_task(self, index: int, num_new_classes: int) -> None:
+        if self.softmax_over == "task":
+            require_rivals(index, num_new_classes)
+
 
 class GEM(Method[GEMConfig]):
     Config = GEMConfig
@@ -53,8 +57,6 @@ class GEM(Method[GEMConfig]):
         self.starts.append(task.num_old_classes)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        if self.config.softmax_over == "task":
-            require_rivals(task)
         losses = {
             f"memory {index}": partial(self.memory_loss, index) for index in range(task.index)
         }

@@ -40,6 +40,10 @@ class LwFConfig(MethodConfig):
         None  # of the new rows alone, before each later task [lwf]; PyCIL: none
     )
 
+    def check_task(self, index: int, num_new_classes: int) -> None:
+        if self.loss == "softmax" and self.softmax_over == "new":
+            require_rivals(index, num_new_classes)
+
 
 class LwF(Method[LwFConfig]):
     Config = LwFConfig
@@ -58,8 +62,6 @@ class LwF(Method[LwFConfig]):
         self.num_old_classes = 0
 
     def begin_task(self, task: Task, reader: Reader) -> None:
-        if self.config.loss == "softmax" and self.config.softmax_over == "new":
-            require_rivals(task)
         self.num_old_classes = task.num_old_classes
         self.teacher = make_teacher(self.backbone, self.classifier) if task.index > 0 else None
         super().begin_task(task, reader)

@@ -138,6 +138,8 @@ def validate_run(config: RunConfig) -> None:
     sizes = task_sizes(config.stream, known)
     with torch.device("meta"):
         build_method(config, known.image_shape, sizes)
+    for index, size in enumerate(sizes):
+        config.method.check_task(index, size)
 
 
 class Experiment:
