@@ -57,7 +57,7 @@ _BYTES = (
     ("replay, WebP", "cifar100-mini-er-webp", "left"),
     ("replay, transform", "cifar100-mini-er-6KiB", "right"),
     ("best options, transform", "cifar100-mini-bimae-6KiB", "right"),
-    ("best options, transform", "cifar100-mini-bimae", "left"),
+    ("best options, transform", "cifar100-mini-bimae", "below"),
 )
 
 
@@ -88,9 +88,9 @@ def draw_bytes(axes: Axes) -> None:
         per_class = found["memory"]["used_bytes"] / sum(found["task_sizes"]) / 1024
         last = found["last_accuracy"]
         axes.plot(per_class, last, "o", color=SERIES[labels.index(label)], markersize=6)
-        offset = 8 if side == "right" else -8
         axes.annotate(
-            label, (per_class, last), (offset, 1), textcoords="offset points", va="bottom",
+            label, (per_class, last), (8 if side == "right" else -8, 1),
+            textcoords="offset points", va="top" if side == "below" else "bottom",
             ha="left" if side == "right" else "right", fontsize=7.5,
         )  # fmt: skip
     for label, name in (("all data at once", "cifar100-mini-joint-1.5KiB-conv"),

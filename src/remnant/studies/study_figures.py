@@ -112,9 +112,17 @@ def _over_columns(evidence: Evidence) -> list[Figure]:
         axes.set(xlabel="memory per class", ylabel="accuracy at the end (%)")
         put_legend_above(axes, columns=1)
 
-    caption = "After the last task, on all classes."
+    caption = f"After the last task, on all classes.{_seeds_text(evidence)}"
     height = 3.0 + 0.19 * len(known)
     return [Figure("budgets", evidence.study.title, caption, render(draw, height))]
+
+
+def _seeds_text(evidence: Evidence) -> str:
+    """A warning where systems have not run with the same seeds, which may have other classes."""
+    seeds = {frozenset(cell.runs) for cell in evidence.cells.values() if cell.runs}
+    if len(seeds) < 2:
+        return ""
+    return " Each point is the mean of its own runs, not all with the same seeds: see the table."
 
 
 def _at(evidence: Evidence, row: str, column: str) -> float:
