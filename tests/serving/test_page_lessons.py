@@ -63,12 +63,21 @@ def test_a_folder_of_classes_is_taught_checked_and_undone(open_page: Any, tmp_pa
     assert view.messages == []
 
 
+def box_at_rest(page: Any, target: str) -> Any:
+    """Where an element is once it has stopped moving, as it does while a page is being filled."""
+    box = None
+    while box != (now := page.locator(target).bounding_box()):
+        box = now
+        page.wait_for_timeout(500)
+    return box
+
+
 def test_dropped_folders_become_classes(open_page: Any, tmp_path: Path) -> None:
     view = open_page()
     page = view.page
     page.locator("#class-list button").first.wait_for()
     folder = class_folders(tmp_path / "new", 2, six=6, seven=7)
-    box = page.locator("#groups .drop").bounding_box()
+    box = box_at_rest(page, "#groups .drop")
     place = {"x": box["x"] + 20, "y": box["y"] + 20}
     data = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
     devtools = view.context.new_cdp_session(page)
