@@ -104,21 +104,12 @@ def main() -> None:
         _fail(f"{error} See {' '.join(['remnant', *_command_of(error)])} --help.")
     except InputError as error:
         _fail(visible(error))
-    except BrokenPipeError as error:
-        _end_quietly_if_unread()
-        _fail(visible(f"{error.strerror}."))
+    except BrokenPipeError:  # nobody reads on, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+        sys.exit(1)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         _fail(visible(f"{place}{error.strerror or error}."))
-
-
-def _end_quietly_if_unread() -> None:
-    """Exit if nobody reads standard output, as behind `| head`; another pipe may have broken."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
-        sys.exit(1)
 
 
 def _call_app() -> None:
