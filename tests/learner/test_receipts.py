@@ -173,6 +173,24 @@ def test_a_new_store_is_not_called_unchanged(command: Command, store: Path, unsy
     assert command("verify", store, "--receipt", receipt).code == 0
 
 
+def test_a_class_that_is_forgotten_keeps_its_receipt_when_stopped(
+    command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = store_module.write_archive
+
+    def write_and_stop(path: Path, *arguments: Any) -> None:
+        write(path, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store_module, "write_archive", write_and_stop)
+    outcome = command("forget", store, "a", "--yes")
+    assert outcome.code == 130
+    assert "stopped. The new store had already been written" in outcome.err
+    assert read_store(store).classes == ("c",)
+    receipt = store.with_name("stripes.remnant.receipt-1.json")
+    assert command("verify", store, "--receipt", receipt).code == 0
+
+
 def test_no_receipt_is_left_of_what_failed(
     command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -256,7 +256,7 @@ def forget(store: Path, name: str, /, *, receipt: Path | None = None, yes: Yes =
     check_receipt_path(target)
     if not yes:
         _confirm(name, store)
-    with explaining_stops(store):
+    with explaining_stops(store, has_checkpoints=False):
         message, _ = forget_with_receipt(store, label, target)
     console.out.print(visible(message), markup=False)
     console.out.print(f"receipt: {visible(target)}", markup=False)
@@ -312,15 +312,23 @@ def explaining_stops(store: Path, *, has_checkpoints: bool = True) -> Iterator[N
         has_checkpoints: Whether the command continues from checkpoints. Those that lie beside the
             store may be of another one.
     """
+    from remnant.learner.previous_store import which_file
     from remnant.learner.work_folder import UnsyncedStoreError
 
+    file = None
     missing = [folder for folder in store.absolute().parents if not folder.exists()]
     try:
+        file = which_file(store)
         yield
     except KeyboardInterrupt:
         command = shlex.join(["remnant", *sys.argv[1:]])
-        how = _how_to_continue(store) if has_checkpoints else _RUN_AGAIN
-        console.notes.print(f"stopped. {how}: {command}", markup=False)
+        if has_checkpoints:
+            how = f"{_how_to_continue(store)}: {command}"
+        elif which_file(store) == file:
+            how = f"{_RUN_AGAIN}: {command}"
+        else:
+            how = "The new store had already been written"
+        console.notes.print(f"stopped. {how}", markup=False)
         sys.exit(130)
     except OSError as error:
         if isinstance(error, UnsyncedStoreError):

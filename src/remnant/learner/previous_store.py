@@ -53,19 +53,19 @@ def dropping_previous(store: Path) -> Iterator[None]:
     if not previous.exists():
         yield
         return
-    before = _identity(store)
+    before = which_file(store)
     os.replace(previous, aside)
     try:
         yield
     except BaseException:  # some come after the new store is in place
-        if _identity(store) == before:
+        if which_file(store) == before:
             os.replace(aside, previous)
         raise
     finally:
         _remove(aside)
 
 
-def _identity(store: Path) -> tuple[int, int] | None:
+def which_file(store: Path) -> tuple[int, int] | None:
     """Which file it is, as `os.path.samestat` tells files apart; None if there is none."""
     try:
         found = store.stat()

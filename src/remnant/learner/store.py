@@ -8,7 +8,7 @@ does not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +27,12 @@ from remnant.learner.learner_state import (
     restore,
 )
 from remnant.learner.measuring import GuardError, UncheckedGuardError
-from remnant.learner.previous_store import dropping_previous, find_previous, keep_previous
+from remnant.learner.previous_store import (
+    dropping_previous,
+    find_previous,
+    keep_previous,
+    which_file,
+)
 from remnant.learner.receipts import Receipt, check_receipt_path, make_receipt, write_receipt
 from remnant.learner.score_calibration import Calibration
 from remnant.learner.store_checks import check_classes, check_history, check_network
@@ -245,20 +250,20 @@ def forget_with_receipt(
     if target is not None:
         check_receipt_path(target)
     store = Path(path).resolve()
-    with only_updater(store), ExitStack() as stack:
+    with only_updater(store):
+        file = which_file(store)
         before, is_stopped = read_store(store), has_checkpoint(store)
         after, message = forget_class(before, name)
         receipt = make_receipt(store, before, after, name)
         if target is not None:
             write_receipt(target, receipt)
-            stack.callback(target.unlink, missing_ok=True)
         try:
             with dropping_previous(store):
                 write_store(store, after)
-        except UnsyncedStoreError:  # the class is forgotten
-            stack.pop_all()
+        except BaseException:  # some come after the class is forgotten
+            if target is not None and which_file(store) == file:
+                target.unlink(missing_ok=True)
             raise
-        stack.pop_all()
     if is_stopped:
         message += " The checkpoints of an update that was stopped are removed too."
     return message, receipt
