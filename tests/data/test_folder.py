@@ -117,12 +117,14 @@ def test_facts_are_read_from_the_listing_alone(tmp_path: Path) -> None:
     assert known.default_num_tasks == 3
 
 
-def test_check_decodes_every_image_and_names_the_broken_one(tmp_path: Path) -> None:
+def test_check_decodes_every_image_and_names_the_broken_ones(tmp_path: Path) -> None:
     write_classes(tmp_path, {"a": 5, "b": 5})
     seen: list[tuple[int, int | None]] = []
     lines = check_dataset("folder", str(tmp_path), progress=lambda *count: seen.append(count))
     assert lines[0] == "train: 8 images of 2 classes, all decoded"
     assert seen[-1] == (10, 10)
     (tmp_path / "b" / "003.png").write_text("no image")
-    with pytest.raises(InputError, match=r"b.003\.png"):
+    (tmp_path / "a" / "001.png").write_text("no image either")
+    with pytest.raises(InputError, match=r"a.001\.png .* decode") as told:
         check_dataset("folder", str(tmp_path))
+    assert str(tmp_path / "b" / "003.png") in str(told.value)

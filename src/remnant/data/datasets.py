@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from remnant.cores import usable_cores
-from remnant.data.file_images import settle
+from remnant.data.file_images import find_unreadable, refuse_unreadable, settle
 from remnant.data.spec import (
     DATASETS,
     Channels,
@@ -105,7 +105,7 @@ def check_dataset(
         root: The data root; for a data set that needs data.path, that path.
 
     Raises:
-        InputError: The data set is missing, incomplete or damaged; the message names the file.
+        InputError: The data set is missing, incomplete or damaged; the message names the files.
     """
     spec = DATASETS.find(name, "the data set")
     if spec.check is not None:
@@ -118,15 +118,21 @@ def check_dataset(
     splits = {"train": source.train(), "test": source.test()}
     if spec.has_exact_counts:
         _check_counts(splits, spec.facts)
-    total, done, lines = sum(len(images) for images in splits.values()), 0, []
+    total, done = sum(len(images) for images in splits.values()), 0
+    lines: list[str] = []
+    problems: list[str] = []
     for split, images in splits.items():
         for positions in torch.arange(len(images)).split(_CHUNK):
-            images.images.read(positions)
+            try:
+                images.images.read(positions)
+            except InputError:
+                problems += find_unreadable(images.images, positions)
             done += len(positions)
             if progress is not None:
                 progress(done, total)
         num_classes = len(images.labels.unique())
         lines.append(f"{split}: {len(images):,} images of {num_classes:,} classes, all decoded")
+    refuse_unreadable(problems)
     return lines
 
 

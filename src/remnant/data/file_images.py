@@ -145,6 +145,24 @@ def resize_images(images: Tensor, size: int) -> Tensor:
     return resized
 
 
+def find_unreadable(images: Images, positions: Tensor) -> list[str]:
+    """A sentence for each image that cannot be read."""
+    problems = []
+    for one in positions.split(1):
+        try:
+            images.read(one)
+        except InputError as error:
+            problems.append(str(error))
+    return problems
+
+
+def refuse_unreadable(problems: list[str]) -> None:
+    """Raise an InputError with the first of them, if there are any."""
+    if problems:
+        more = len(problems) - _NAMED
+        raise InputError(" ".join(problems[:_NAMED] + [f"{more:,} more."] * (more > 0)))
+
+
 def _read_all(images: Images) -> ArrayImages:
     """All images; if some cannot be read, the error has a sentence for each of them."""
     pixels = torch.empty(len(images), *images.shape, dtype=torch.uint8)
@@ -153,17 +171,6 @@ def _read_all(images: Images) -> ArrayImages:
         try:
             pixels[positions] = images.read(positions)
         except InputError:
-            problems += [text for one in positions.split(1) if (text := _problem(images, one))]
-    if problems:
-        more = len(problems) - _NAMED
-        raise InputError(" ".join(problems[:_NAMED] + [f"{more:,} more."] * (more > 0)))
+            problems += find_unreadable(images, positions)
+    refuse_unreadable(problems)
     return ArrayImages(pixels)
-
-
-def _problem(images: Images, position: Tensor) -> str | None:
-    """Why an image cannot be read, if so."""
-    try:
-        images.read(position)
-    except InputError as error:
-        return str(error)
-    return None
