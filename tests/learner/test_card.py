@@ -11,8 +11,7 @@ import pytest
 from remnant.learner.reliability import measure_reliability
 from remnant.learner.scoring import ScoredFolder, score_folder
 from remnant.learner.store_card import card_text, write_card
-from tests.learner.test_store_commands import write_stripes
-from tests.support.small_learner import stripes, tiny_learner
+from tests.support.small_learner import stripes, tiny_learner, write_stripes
 
 
 def test_probabilities_are_compared_with_what_is_right() -> None:

@@ -16,9 +16,15 @@ from remnant.learner.measuring import GuardError, Measured, name_classes
 from remnant.learner.work_folder import has_checkpoint
 from remnant.methods import METHODS
 from remnant.phases import Phase, Reader
-from tests.learner.test_store_commands import write_stripes
 from tests.support.command_line import Command
-from tests.support.small_learner import TINY, Counter, TaughtPixels, stripes, tiny_learner
+from tests.support.small_learner import (
+    TINY,
+    Counter,
+    TaughtPixels,
+    stripes,
+    tiny_learner,
+    write_stripes,
+)
 
 REFUSED = (
     "the guard cannot be checked: there are no images to measure {} on. Give test images of every "

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import io
-import struct
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from remnant.images import ArrayImages
 from remnant.learner import decoded_inputs
 from remnant.learner.decoded_inputs import measure_colours, read, shorter_side
 from remnant.learner.inputs import gather, gather_labelled
+from tests.support.broken_pictures import bomb, truncated
 
 
 def picture(seed: int = 0, height: int = 12, width: int = 12) -> np.ndarray:
@@ -209,24 +207,6 @@ def test_files_of_unusual_kinds_are_read(tmp_path: Path) -> None:
     frames = [Image.new("RGB", (12, 12), colour) for colour in ("red", "blue")]
     moving = save(tmp_path, "moving.gif", frames[0], save_all=True, append_images=frames[1:])
     assert (as_read(moving)[0, 0, 0] == (255, 0, 0)).all()  # the first frame
-
-
-def bomb() -> bytes:
-    """A PNG of a few bytes that claims 400 million pixels."""
-
-    def chunk(name: bytes, content: bytes) -> bytes:
-        check = struct.pack(">I", zlib.crc32(name + content))
-        return struct.pack(">I", len(content)) + name + content + check
-
-    header = struct.pack(">IIBBBBB", 20_000, 20_000, 8, 2, 0, 0, 0)
-    ends = chunk(b"IDAT", zlib.compress(b"0")) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + ends
-
-
-def truncated() -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(picture(height=64, width=64)).save(file, "JPEG")
-    return file.getvalue()[: file.tell() // 2]
 
 
 @pytest.mark.parametrize(

@@ -19,17 +19,7 @@ from remnant.learner.predictor import Predictor
 from remnant.learner.store import forget_with_receipt
 from remnant.methods import ncm
 from remnant.views.augment import plain_views
-
-SIZE = 64
-
-
-def photos(label: int, count: int, seed: int = 0) -> np.ndarray:
-    """uint8 [count, 64, 64, 3]: stripes of another width and colour for each class, with noise."""
-    rng = np.random.default_rng([seed, label])
-    waves = np.sin(np.arange(SIZE) * (0.2 + 0.35 * label))[None, :, None, None]
-    colour = np.roll([200, 90, 30], label)
-    images = 128 + 0.4 * waves * colour + rng.normal(0, 25, (count, SIZE, SIZE, 3))
-    return np.clip(images, 0, 255).astype(np.uint8)
+from tests.support.striped_photos import SIZE, photos
 
 
 def taught(*updates: list[tuple[str, int, slice]], method: str = "ranpac") -> Learner:

@@ -14,9 +14,9 @@ from remnant.learner.learner_state import LearnerParameters
 from remnant.learner.upkeep import rebudget_store, rebuild_store
 from remnant.learner.work_folder import has_checkpoint
 from remnant.phases import StepReport
-from tests.learner.test_pretrained import photos
 from tests.support.command_line import Command
 from tests.support.small_learner import TINY, Counter, stripes
+from tests.support.striped_photos import photos
 
 OPTIONS = {"training.checkpoint_every_steps": 2, "augment.padding": 2, "memory.selection": "random"}
 

@@ -22,9 +22,9 @@ from remnant.learner.store import KIND, VERSION
 from remnant.learner.work_folder import only_updater
 from remnant.methods import METHODS
 from remnant.phases import StepReport
-from tests.learner.test_inputs import bomb, truncated
+from tests.support.broken_pictures import bomb, truncated
 from tests.support.command_line import Command, largest_file
-from tests.support.small_learner import TaughtPixels, stripes, tiny_learner
+from tests.support.small_learner import TaughtPixels, stripes, tiny_learner, write_stripes
 
 # As one would type what tiny_learner is told.
 TINY = [
@@ -38,16 +38,6 @@ OPTIONS = {
     "training.threads": 1,
     "training.checkpoint_every_steps": 2,
 }
-
-
-def write_stripes(folder: Path, *names: str, per_class: int = 6, seed: int = 0) -> Path:
-    """A folder of class folders, as `stripes` of them."""
-    images, labels = stripes(*names, per_class=per_class, seed=seed)
-    for index, (image, label) in enumerate(zip(images, labels, strict=True)):
-        path = folder / label / f"{index:02d}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(path)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,8 @@ from remnant.learner import Learner
 from remnant.learner import store as store_module
 from remnant.learner.previous_store import previous_of
 from remnant.methods import METHODS
-from tests.learner.test_store_commands import write_stripes
 from tests.support.command_line import Command
-from tests.support.small_learner import TaughtPixels, tiny_learner
+from tests.support.small_learner import TaughtPixels, tiny_learner, write_stripes
 
 
 @pytest.fixture(scope="module")

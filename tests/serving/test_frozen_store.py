@@ -13,8 +13,8 @@ from remnant.learner import Learner
 from remnant.serving import StoreSession, build_app
 from remnant.serving.guard import Rules
 from remnant.serving.jobs import Observer
-from tests.learner.test_pretrained import SIZE, photos
 from tests.support.http_client import Client, png
+from tests.support.striped_photos import SIZE, photos
 
 
 def files(label: int, count: int, seed: int = 3) -> list[bytes]:

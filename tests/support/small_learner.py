@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from PIL import Image
 
 from remnant.learner import Learner
 from remnant.methods import METHODS
@@ -52,6 +54,16 @@ def stripes(*names: Any, per_class: int = 6, seed: int = 0) -> tuple[np.ndarray,
     )
     images[np.arange(len(labels)), :, columns] += 150
     return images, labels
+
+
+def write_stripes(folder: Path, *names: str, per_class: int = 6, seed: int = 0) -> Path:
+    """A folder of class folders, as `stripes` of them."""
+    images, labels = stripes(*names, per_class=per_class, seed=seed)
+    for index, (image, label) in enumerate(zip(images, labels, strict=True)):
+        path = folder / label / f"{index:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    return folder
 
 
 class Counter:
