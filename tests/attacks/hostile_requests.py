@@ -21,7 +21,8 @@ import numpy as np
 from remnant.learner import learn_into_store
 from tests.attacks.hostile_files import bombs, hostile_image, png_that_claims
 from tests.attacks.tally import Tally, resident_megabytes
-from tests.support.http_client import RealServer, digit_pictures, png
+from tests.support.digit_pictures import digit_pictures
+from tests.support.http_client import RealServer, png
 
 MEGABYTES = 200.0  # that the server may grow by
 _PATIENCE = 60  # seconds

@@ -3,48 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from tests.support.http_client import RealServer, digit_pictures
-from tests.support.views import View
+from tests.support.digit_pictures import write_digits
+from tests.support.http_client import RealServer
 
 pytestmark = pytest.mark.browser
-PATIENCE = 120_000  # milliseconds
-
-
-@pytest.fixture
-def open_page(server: RealServer, chromium: Any) -> Iterator[Any]:
-    """`open_page(width, scheme)`; checks at the end that no other server was contacted."""
-    views = []
-
-    def open_(width: int = 1280, scheme: str = "light", path: str = "") -> Any:
-        view = View(chromium, server.url + path, width, scheme)
-        view.page.set_default_timeout(PATIENCE)
-        views.append(view)
-        return view
-
-    yield open_
-    for view in views:
-        foreign = [
-            url for url in view.requests if not url.startswith((server.url, "data:", "blob:"))
-        ]
-        assert foreign == []
-        view.context.close()
-
-
-def write_digits(folder: Path, digit: int, count: int, first: int = 0) -> list[str]:
-    paths = []
-    for index, image in enumerate(digit_pictures(digit, count, first)):
-        path = folder / f"{digit}-{first + index}.png"
-        Image.fromarray(image).resize((80, 80), Image.Resampling.NEAREST).save(path)
-        paths.append(str(path))
-    return paths
 
 
 def best_guesses(page: Any) -> list[str]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.serving.test_page import open_page, write_digits
+from tests.support.digit_pictures import write_digits
 
-__all__ = ["open_page"]
 pytestmark = pytest.mark.browser
 
 

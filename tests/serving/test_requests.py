@@ -23,23 +23,12 @@ from remnant.phases import StepReport
 from remnant.serving import StoreSession, build_app, uploads
 from remnant.serving.guard import Rules
 from remnant.serving.jobs import Observer
-from tests.support.http_client import Client, png
+from tests.support.http_client import Client, pictures, png, sentence
 from tests.support.small_learner import stripes, tiny_learner
-
-
-def pictures(*names: str, per_class: int = 3, seed: int = 1) -> list[bytes]:
-    return [png(image) for image in stripes(*names, per_class=per_class, seed=seed)[0]]
 
 
 def upload(content: bytes, name: str = "x.png") -> dict[str, Any]:
     return {"files": {"image": (name, content)}}
-
-
-def sentence(answer: Any, status: int) -> str:
-    """The error message of a response."""
-    assert answer.status_code == status, answer.text
-    assert list(answer.json()) == ["error"]
-    return answer.json()["error"]
 
 
 # ------------------------------------------------------------------------------------------- asking

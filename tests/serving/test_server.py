@@ -14,7 +14,8 @@ import pytest
 from remnant.cli import serve_commands
 from remnant.learner import Learner
 from tests.support.command_line import Command
-from tests.support.http_client import RealServer, digit_pictures, png
+from tests.support.digit_pictures import digit_pictures
+from tests.support.http_client import RealServer, png
 
 
 def teach(server: RealServer, name: str, digit: int) -> httpx.Response:

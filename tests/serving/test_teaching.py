@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from remnant.learner import Learner
-from tests.serving.test_requests import pictures, sentence
-from tests.support.http_client import Client, as_files
+from tests.support.http_client import Client, as_files, pictures, sentence
 
 
 def test_several_classes_are_taught_in_one_job(client: Client, store: Path) -> None:

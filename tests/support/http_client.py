@@ -15,12 +15,11 @@ from typing import Any, Self
 import httpx
 import numpy as np
 from PIL import Image
-from sklearn.datasets import load_digits
 
-from tests.support.small_learner import add_pixels, tiny_learner
+from tests.support.digit_pictures import digit_pictures
+from tests.support.small_learner import add_pixels, stripes, tiny_learner
 
 ADDRESS = "http://127.0.0.1:8765"
-_DIGITS = load_digits()
 _SECONDS_TO_START = 240  # on a busy machine importing torch takes a minute
 
 
@@ -72,10 +71,16 @@ def png(image: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def digit_pictures(digit: int, count: int, first: int = 0) -> list[np.ndarray]:
-    """uint8 [8, 8, 3] each."""
-    found = _DIGITS.images[_DIGITS.target == digit][first : first + count]
-    return [np.repeat((15 * one).astype(np.uint8)[:, :, None], 3, axis=2) for one in found]
+def pictures(*names: str, per_class: int = 3, seed: int = 1) -> list[bytes]:
+    """Stripes as PNG files."""
+    return [png(image) for image in stripes(*names, per_class=per_class, seed=seed)[0]]
+
+
+def sentence(answer: Any, status: int) -> str:
+    """The error message of a response."""
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()) == ["error"]
+    return answer.json()["error"]
 
 
 class RealServer:
