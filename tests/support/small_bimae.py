@@ -13,13 +13,14 @@ from remnant.images import ArrayImages, ImageSet, Task
 from remnant.memory import CodecConfig, Memory, MemoryConfig, PatchesConfig
 from remnant.methods.base import MethodContext
 from remnant.methods.bimae import BilateralConfig, BiMAE, BiMAEConfig
-from remnant.phases import Batch, OptimizerConfig, Phase, Schedule, StepReport
+from remnant.phases import Batch, OptimizerConfig, Phase, Schedule
 from remnant.randomness import generator
 from remnant.training.batches import Feeder, Preprocessing
 from remnant.training.processes import Processes, TrainingConfig
 from remnant.training.trainer import Trainer
 from remnant.views.augment import AugmentConfig
 from tests.support.literal_bilateral import LiteralBilateralMAE
+from tests.support.step_log import Log
 from tests.support.worlds import MEAN, NUM_THREADS, STD, seeded
 
 SHAPE = (16, 16, 3)
@@ -138,20 +139,6 @@ class Spy:
             return function(*arguments, **named)
 
         setattr(owner, name, noting)
-
-
-class Log:
-    """All steps of a run."""
-
-    def __init__(self) -> None:
-        self.reports: list[StepReport] = []
-
-    def on_step(self, report: StepReport) -> None:
-        self.reports.append(report)
-
-    def terms(self, task: int, phase: str) -> list[set[str]]:
-        chosen = [one for one in self.reports if (one.task, one.phase) == (task, phase)]
-        return [set(one.terms) for one in chosen]
 
 
 @cache

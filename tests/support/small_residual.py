@@ -12,7 +12,8 @@ from torch import Tensor
 from remnant.memory import Memory, MemoryConfig
 from remnant.methods import METHODS, Method, MethodContext
 from remnant.training.trainer import Trainer
-from tests.support.small_bimae import SHAPE, Log, make_task
+from tests.support.small_bimae import SHAPE, make_task
+from tests.support.step_log import Log
 from tests.support.worlds import SEED_OFFSET, seeded
 
 SCHEDULE = {"epochs": 1, "batch_size": 4, "optimizer": {"name": "sgd", "lr": 0.05}}

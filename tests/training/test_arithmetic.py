@@ -20,8 +20,9 @@ from remnant.training.trainer import Trainer
 from tests.support import small_bimae
 from tests.support.command_line import tiny_config
 from tests.support.pixel_method import Pixels, make_pixels, schedule
+from tests.support.pixel_trainer import make_trainer
+from tests.support.step_log import Log
 from tests.support.worlds import make_set
-from tests.training.test_trainer import Log, make_trainer
 
 PIXELS = 16 * 16 * 3
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -14,30 +13,13 @@ from torch.nn import functional as F
 from remnant.images import ArrayImages, ImageSet, Task
 from remnant.methods.base import Method, MethodContext
 from remnant.phases import Batch, OptimizerConfig, Phase, Player, StepReport, Terms
-from remnant.training.batches import Preprocessing
 from remnant.training.network_state import Arrays
-from remnant.training.processes import Processes, TrainingConfig
-from remnant.training.trainer import NonFiniteLossError, Trainer
-from remnant.views.augment import AugmentConfig
+from remnant.training.trainer import NonFiniteLossError
 from tests.support.pixel_method import Pixels, flat_weights, make_pixels, schedule
+from tests.support.pixel_trainer import make_trainer
 from tests.support.small_residual import make_residual
-from tests.support.worlds import MEAN, NUM_THREADS, STD, LazyImages, make_set
-
-
-@cache
-def one_process() -> Processes:
-    return Processes(TrainingConfig(accelerator="cpu", threads=NUM_THREADS))
-
-
-def make_trainer(*, accumulate: int = 1, checkpoint_every_steps: int = 1000) -> Trainer:
-    look = Preprocessing(AugmentConfig(train="crop-flip", padding=1), MEAN, STD)
-    return Trainer(
-        one_process(),
-        look,
-        seed=7,
-        accumulate=accumulate,
-        checkpoint_every_steps=checkpoint_every_steps,
-    )
+from tests.support.step_log import Log
+from tests.support.worlds import LazyImages, make_set
 
 
 def make_task(images: ImageSet) -> Task:
@@ -48,14 +30,6 @@ def fit(method: Method, phase: Phase, **options: int) -> list[StepReport]:
     log = Log()
     make_trainer(**options).fit(method, make_task(phase.data), phase, watchers=(log,))
     return log.reports
-
-
-class Log:
-    def __init__(self) -> None:
-        self.reports: list[StepReport] = []
-
-    def on_step(self, report: StepReport) -> None:
-        self.reports.append(report)
 
 
 def player(parameters: list[nn.Parameter], loss: Callable[[Batch], Terms]) -> Player:
