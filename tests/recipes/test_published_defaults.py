@@ -16,7 +16,7 @@ from remnant.methods import METHODS, MethodConfig
 from remnant.methods.backbones import BackboneConfig
 from remnant.methods.dytox import MixupConfig
 from remnant.phases import OptimizerConfig, Schedule
-from tests.recipes.test_published_settings import DER_TUNING, spell_optimizer, spell_schedule
+from tests.support.spelled_schedules import DER_TUNING, spell_optimizer, spell_schedule
 
 RESNET32 = "backbone: resnet32 pad"
 UCIR_RESNET32 = "backbone: resnet32 project, no last ReLU"
