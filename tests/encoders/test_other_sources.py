@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 from remnant.encoders import FrozenEncoder, describe_encoder, encoder_sources, read_weights
 from remnant.encoders.onnx_network import ONNXNetwork
 from remnant.errors import InputError
-from tests.encoders.test_vit_layouts import as_timm, make_weights
+from tests.support.vit_weights import as_timm, make_weights
 
 
 def write_mean_colour(path: Path, shape: list[Any]) -> None:
