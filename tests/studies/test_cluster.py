@@ -19,8 +19,8 @@ from remnant.runs.run_folder import is_finished, read_result
 from remnant.studies import cluster, job_book, run_job
 from remnant.studies.cluster import ClusterOptions, carry_out_locally, check_cluster, submit
 from remnant.studies.fan_out import Job, carry_out
-from tests.studies.test_fan_out import Told, ended_at_once, tiny_run
 from tests.support.command_line import Command
+from tests.support.small_study import Told, ended_at_once, tiny_run
 
 HERE = ClusterOptions("local", gpus_per_run=0)
 SLURM = ClusterOptions("slurm", gpus_per_run=2, hours=3, partition="big", slurm={"qos": "low"})

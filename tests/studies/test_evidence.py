@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from remnant.errors import InputError
-from remnant.recipes import load_recipe
 from remnant.studies import STUDIES
 from remnant.studies.evidence import Difference, Evidence, Judgement, difference, judge
 from remnant.studies.study import DENSITY, FORGETTING, LAST
@@ -23,29 +22,10 @@ from remnant.studies.study_tables import (
     study_csv,
     study_markdown,
 )
+from tests.support.study_evidence import evidence_of, write_run
 
-STUDY = STUDIES["components"]
 # The 97.5 % quantile of Student's t, from a printed table.
 T_975 = {1: 12.706, 2: 4.303, 3: 3.182}
-
-
-def write_run(folder: Path, name: str, seed: int, last: float) -> None:
-    run = folder / name
-    run.mkdir(parents=True)
-    config = load_recipe(name.partition("-seed")[0]).model_dump(mode="json") | {"seed": seed}
-    (run / "config.json").write_text(json.dumps(config))
-    result = {
-        "method": "bimae", "dataset": "cifar100", "seed": seed, "task_sizes": [2] * 5,
-        "accuracies": [90.0, 80.0, 70.0, 60.0, last], "average_accuracy": (300 + last) / 5,
-        "last_accuracy": last, "forgetting": 100 - last, "newest_accuracy": 50.0,
-        "density": {"pi": last / 10}, "finished": True, "train_seconds": 1.0, "parameters": 10,
-    }  # fmt: skip
-    (run / "result.json").write_text(json.dumps(result))
-
-
-def evidence_of(folder: Path, seeds: tuple[int, ...], rows: tuple[str, ...] = ()) -> Evidence:
-    runs = runs_of(STUDY, "mini", seeds, rows, ["published"])
-    return Evidence(STUDY, "mini", runs, folder)
 
 
 def test_several_seeds_are_compared_in_pairs(tmp_path: Path) -> None:

@@ -19,31 +19,10 @@ from remnant.config import load_config, override
 from remnant.cores import usable_cores
 from remnant.files import write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
-from remnant.studies.fan_out import Failure, Job, carry_out
+from remnant.studies.fan_out import Job, carry_out
 from remnant.studies.run_process import command_of
-from remnant.studies.study_runs import StudyRun, in_precision, is_same
-from tests.support.command_line import tiny_config
-
-
-class Told:
-    """Notes what happens, and may do something once a run has got somewhere."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, str]] = []
-        self.most_at_once = 0
-
-    def started(self, job: Job) -> None:
-        self.events.append(("started", job.run.name))
-
-    def finished(self, job: Job, seconds: float) -> None:
-        assert seconds > 0
-        self.events.append(("finished", job.run.name))
-
-    def failed(self, failure: Failure) -> None:
-        self.events.append(("failed", failure.name))
-
-    def waiting(self, jobs: Sequence[Job]) -> None:
-        self.most_at_once = max(self.most_at_once, len(jobs))
+from remnant.studies.study_runs import in_precision, is_same
+from tests.support.small_study import Told, ended_at_once, tiny_run
 
 
 class KillsOnce(Told):
@@ -57,10 +36,6 @@ class KillsOnce(Told):
                 assert job.process is not None
                 os.kill(job.process.pid, signal.SIGKILL)
                 self.done = True
-
-
-def tiny_run(name: str, **changes: object) -> StudyRun:
-    return StudyRun("row", "column", 0, name, tiny_config(**changes))
 
 
 @pytest.mark.slow
@@ -123,21 +98,6 @@ def _is_alive(process: int) -> bool:
     except OSError:
         return False
     return state != "Z"  # ended, and nobody has asked how
-
-
-def ended_at_once(given: list[dict[str, str]]) -> type:
-    """In place of a process: it has ended, and its environment is noted."""
-
-    class Ended:
-        returncode = 0
-
-        def __init__(self, *_: object, env: dict[str, str], **__: object) -> None:
-            given.append(env)
-
-        def poll(self) -> int:
-            return self.returncode
-
-    return Ended
 
 
 @pytest.mark.parametrize(

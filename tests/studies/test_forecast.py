@@ -17,8 +17,8 @@ from remnant.planning.calibration import kind_of, measure_speed, saved_bytes_per
 from remnant.studies import forecast as forecasts
 from remnant.studies.forecast import Forecast, forecast
 from remnant.terminal.tables import forecast_table
-from tests.studies.test_fan_out import tiny_run
 from tests.support.command_line import Command, tiny_config
+from tests.support.small_study import tiny_run
 
 
 def test_without_seconds_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from remnant.studies.evidence import Evidence
 from remnant.studies.winner import ranking, verdict
-from tests.studies.test_evidence import evidence_of, write_run
+from tests.support.study_evidence import evidence_of, write_run
 
 
 def told(evidence: Evidence) -> str:
