@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_distributed import (
+from tests.support.pixel_processes import (
     SCRIPT,
     digest,
     losses,
