@@ -14,7 +14,7 @@ import textwrap
 from pathlib import Path
 
 from remnant.training.task_loop import TaskLoop
-from tests.test_architecture import LEAVES, MATRIX, SOURCE
+from tests.support.package_matrix import LEAVES, MATRIX, SOURCE
 
 PAGE = Path(__file__).parents[1] / "docs" / "design.md"
 
