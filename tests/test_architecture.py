@@ -181,3 +181,38 @@ def test_every_module_says_what_it_is_and_has_an_owner() -> None:
         assert path.stem not in ("utils", "common", "misc", "helpers"), name_of(path)
         froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert "*" not in {name.name for node in froms for name in node.names}, name_of(path)
+
+
+def imported_tests(tree: ast.Module) -> list[str]:
+    """What is imported of a test module, or from one, by its whole name."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            package = "tests." * bool(node.level) + (node.module or "")
+            names += [f"{package}.{name.name}" for name in node.names]
+    return [name for name in names if re.match(r"tests\..*\btest_", name)]
+
+
+def test_no_test_is_imported() -> None:
+    """What several tests need is in tests/support, or a fixture of their folder's conftest.py."""
+    tests = Path(__file__).parent
+    found = [
+        (str(path.relative_to(tests)), name)
+        for path in sorted(tests.rglob("*.py"))
+        for name in imported_tests(ast.parse(path.read_text()))
+    ]
+    assert found == []
+
+
+def test_the_check_of_imported_tests_can_fail() -> None:
+    for line in (
+        "from tests.learner.test_inputs import bomb",
+        "from tests.learner import test_inputs",
+        "import tests.learner.test_inputs as inputs",
+        "from .test_inputs import bomb",
+        "from tests import test_files",
+    ):
+        assert imported_tests(ast.parse(line)), line
+    assert not imported_tests(ast.parse("from tests.support.broken_pictures import bomb"))
