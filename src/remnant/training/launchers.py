@@ -55,6 +55,11 @@ def is_main_process() -> bool:
     return int(node) == 0 and int(os.environ.get("LOCAL_RANK", "0")) == 0
 
 
+def have_met() -> bool:
+    """Whether this process works together with others by now."""
+    return torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
+
+
 def check_count(wanted: int) -> None:
     """The number of processes that were started must match the config.
 
