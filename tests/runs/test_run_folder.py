@@ -41,6 +41,31 @@ def test_lines_cut_off_by_a_kill_are_ignored_wherever_they_stand(write_run: Writ
     assert len(read_run(folder).events) == whole
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"event": "task_begin"}',
+        '{"event": "task_begin", "task": 9, "class_names": 5}',
+        '{"event": "task_end", "task": 9}',
+        '{"event": "task_end", "task": [1], "accuracy": 1.0}',
+        '{"event": "task_end", "task": 9, "accuracy": 1.0, "seconds": "long"}',
+        '{"event": "step", "task": 0}',
+        '{"event": "step", "task": 0, "step": 9, "terms": {"loss": "small"}}',
+        '{"event": "step", "task": 0, "step": 9, "terms": 3}',
+        "[" * 100_000,
+    ],
+)
+def test_damaged_events_are_ignored(write_run: WriteRun, line: str) -> None:
+    folder = write_run("run")
+    (folder / "result.json").unlink()
+    before = read_run(folder)
+    with (folder / "events.jsonl").open("a") as file:
+        file.write(line + "\n")
+    after = read_run(folder)
+    assert after.result == before.result
+    assert after.events == before.events
+
+
 def test_unknown_entries_of_a_newer_version_are_accepted(write_run: WriteRun) -> None:
     folder = write_run("run", result={"invented_later": [1, 2]})
     assert read_run(folder).result.finished
@@ -87,6 +112,13 @@ def test_sweep_folders_are_searched_and_each_run_is_found_once(write_run: WriteR
     write_run("sweep/seed-0/checkpoint/inner")  # inside a run, so no run of the sweep
     sweep = first.parent
     assert sorted(find_runs([sweep, first])) == sorted([first, second])
+
+
+def test_links_that_lead_back_are_not_followed(write_run: WriteRun) -> None:
+    run = write_run("sweep/seed-0")
+    for name in ("a", "b"):
+        (run.parent / name).symlink_to(run.parent)
+    assert find_runs([run.parent]) == [run]
 
 
 def test_reading_and_tables_need_no_torch(write_run: WriteRun) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant.config import RunConfig, load_config, override
-from remnant.data import describe_dataset, load_dataset
+from remnant.data import DATASETS, describe_dataset, load_dataset
 from remnant.data.stream import TaskStream, resolve_tasks
 from remnant.errors import InputError
 from remnant.methods import Method, build_method
@@ -41,7 +41,8 @@ def open_run(folder: Path, data_root: Path | None = None) -> FinishedRun:
     """
     require_finished(folder)
     config = load_config(folder / CONFIG)
-    places = {} if data_root is None else {"data.root": str(data_root)}
+    place = "data.path" if DATASETS[config.data.dataset].needs_path else "data.root"
+    places = {} if data_root is None else {place: str(data_root)}
     config = override(config, places | {"training.devices": 1, "training.num_nodes": 1})
     checkpoints, known = Checkpoints(folder / CHECKPOINTS), describe_dataset(config.data)
     tasks = resolve_tasks(config.stream, known)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 EVENTS = "events.jsonl"
 
 Json = dict[str, Any]
+# What readers of an event count on.
+_NUMBERS = {"task_begin": ["task"], "task_end": ["task", "accuracy"], "step": ["task", "step"]}
+_OPTIONAL_NUMBERS = ("seconds", "num_steps", "loss")
 
 
 @dataclass
@@ -116,11 +119,7 @@ def read_events(path: Path) -> list[Json]:
     events = []
     # A run that was killed and resumed has its cut-off line in the middle, so any may be one.
     for line in path.read_bytes().splitlines():
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
+        if _is_event(line) and _has_numbers(event := json.loads(line)):
             events.append(event)
     return events
 
@@ -155,6 +154,17 @@ def setting(config: Json, name: str) -> Any:
     for part in name.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value
+
+
+def _has_numbers(event: Json) -> bool:
+    """Whether an event has what its readers count on; in a damaged file it may not."""
+    needed = _NUMBERS.get(str(event.get("event")), [])
+    values = [event.get(name) for name in needed]
+    values += [event[name] for name in _OPTIONAL_NUMBERS if event.get(name) is not None]
+    names, terms = event.get("class_names") or [], event.get("terms") or {}
+    is_whole = isinstance(names, list) and isinstance(terms, dict)
+    values += [value for value in terms.values() if value is not None] if is_whole else []
+    return is_whole and all(isinstance(value, int | float) for value in values)
 
 
 def _is_event(line: bytes) -> bool:

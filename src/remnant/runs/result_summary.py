@@ -6,7 +6,7 @@ from typing import Any
 
 from remnant import metrics
 from remnant.config import RunConfig
-from remnant.data import describe_dataset
+from remnant.data.spec import DATASETS
 from remnant.data.stream import TaskStream
 from remnant.methods import Decides, Method, kept_bytes
 from remnant.runs.events import Counters
@@ -23,7 +23,7 @@ def summarise(
     """The result after as many tasks as there are predictions, read back from the run folder."""
     order = config.stream.order
     if order == "default" and config.stream.task_classes is None:
-        order = describe_dataset(config.data).default_order
+        order = DATASETS[config.data.dataset].facts.default_order
     found = method.decisions() if isinstance(method, Decides) else []
     return RunResult(
         recipe=config.recipe,

@@ -340,5 +340,6 @@ def _runs_inside(folder: Path) -> Iterator[Path]:
         yield folder
         return
     for child in sorted(folder.iterdir()):
-        if child.is_dir() and not child.name.startswith("."):
+        is_loop = child.is_symlink() and folder.resolve().is_relative_to(child.resolve())
+        if child.is_dir() and not child.name.startswith(".") and not is_loop:
             yield from _runs_inside(child)

@@ -60,6 +60,7 @@ def origin_of(
     values = config.model_dump(mode="json", exclude={"training"})
     for machine_setting in ("root", "workers"):
         del values["data"][machine_setting]
+    values["data"]["path"] = None  # one's own images may be moved too: their digest counts
     text = json.dumps([values, list(stream.class_names), len(stream[0].train)])
     return {
         "remnant": __version__,
