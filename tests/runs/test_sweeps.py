@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 import pytest
 
@@ -168,6 +169,25 @@ def test_whatever_stops_one_run_does_not_stop_the_others(error: Exception, tmp_p
     runs = {"a": fail, "b": tried.append}
     assert sweeps._try_each(runs, tmp_path, None) == {"a": error}
     assert tried == [tmp_path / "b"]
+
+
+def test_on_several_processes_a_run_that_fails_ends_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Path) -> None:
+        raise InputError("the loss is not finite")
+
+    monkeypatch.setattr(sweeps, "have_met", lambda: True)
+    with pytest.raises(InputError, match="not finite"):
+        sweeps._try_each({"a": fail, "b": fail}, tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("../../tmp/x", "tmp-x"), ("/etc", "etc"), ("..", "none"), (-1, "-1"), (0.5, "0.5")],
+)
+def test_a_value_is_a_folder_of_its_own(value: Any, name: str) -> None:
+    assert sweeps.as_folder_name(value) == name
 
 
 def test_a_full_disk_stops_all_runs(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def run(
     track
         Also log to this tracker; tensorboard writes to tensorboard/ in the run folder.
     """
-    from remnant.runs.sweeps import expand, run_all
+    from remnant.runs.sweeps import as_folder_name, expand, run_all
     from remnant.runs.tracking import TRACKERS
 
     if not recipes:
@@ -79,7 +79,7 @@ def run(
     }
     settings = console.parse_settings(set_, given)
     configs = [console.configure(recipe, settings, data_root) for recipe in recipes]
-    name = configs[0].recipe if len(configs) == 1 else "several"
+    name = as_folder_name(configs[0].recipe) if len(configs) == 1 else "several"
     folder = out if out is not None else Path("runs") / name
     several = expand(
         configs,

@@ -12,6 +12,7 @@ from remnant.phases import Watcher
 from remnant.planning.run_estimate import images_per_task
 from remnant.recipes import load_recipe
 from remnant.runs.experiment import run as execute
+from remnant.runs.sweeps import as_folder_name
 from remnant.terminal.progress import watch
 
 
@@ -37,7 +38,7 @@ def run(
     """
     resolved = config if isinstance(config, RunConfig) else load_recipe(str(config))
     resolved = override(resolved, _plain(settings or {}))
-    folder = Path(out) if out is not None else Path("runs") / resolved.recipe
+    folder = Path(out) if out is not None else Path("runs") / as_folder_name(resolved.recipe)
     if not progress:
         return execute(resolved, folder, watchers=tuple(watchers)).model_dump(mode="json")
     with watch(images_per_task(resolved)) as shown:

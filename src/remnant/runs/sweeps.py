@@ -20,7 +20,7 @@ from remnant.files import new_folder, read_json_object, write_json
 from remnant.reports import write_comparison
 from remnant.runs.experiment import validate_run
 from remnant.runs.run_folder import CONFIG, REPORT, SWEEP, is_finished
-from remnant.training.launchers import is_main_process
+from remnant.training.launchers import have_met, is_main_process
 
 RunOne = Callable[[RunConfig, Path], None]
 Tell = Callable[[str, Exception], None]  # the name of a run that failed, and why
@@ -63,13 +63,13 @@ def expand(
     for seed in seeds:
         if not (seed.isascii() and seed.isdigit()):
             raise InputError(f"--seeds takes whole numbers, as in 1,2,3; got {seed!r}.")
-    axes = [[(f"{_short(key, grid)}-{_plain(value)}", {key: value}) for value in values]
+    axes = [[(f"{_short(key, grid)}-{as_folder_name(value)}", {key: value}) for value in values]
             for key, values in grid.items()]  # fmt: skip
-    axes.append([(f"order-{_plain(order)}", {"stream.order": order}) for order in orders])
+    axes.append([(f"order-{as_folder_name(order)}", {"stream.order": order}) for order in orders])
     axes.append([(f"seed-{int(seed)}", {"seed": int(seed)}) for seed in seeds])
     expanded: dict[str, RunConfig] = {}
     for config in given:
-        first = [_plain(config.recipe)] if len(given) > 1 else []
+        first = [as_folder_name(config.recipe)] if len(given) > 1 else []
         for choice in itertools.product(*(axis for axis in axes if axis)):
             name = "-".join([*first, *(part for part, _ in choice)])
             if name in expanded:
@@ -87,10 +87,11 @@ def _short(key: str, keys: Iterable[str]) -> str:
     return last if [one.rpartition(".")[2] for one in keys].count(last) == 1 else key
 
 
-def _plain(value: Any) -> str:
-    """A value as part of a folder's name."""
+def as_folder_name(value: Any) -> str:
+    """A value as a folder's name or part of one; it leads into no other folder."""
     text = value if isinstance(value, str) else json.dumps(value)
-    return re.sub(r"[^A-Za-z0-9._+]+", "-", text).strip("-") or "none"
+    sign = "-" if isinstance(value, int | float) and value < 0 else ""
+    return sign + (re.sub(r"[^A-Za-z0-9._+]+", "-", text).strip("-.") or "none")
 
 
 # ------------------------------------------------------------------------------ carrying them out
@@ -146,6 +147,8 @@ def _try_each(
             carry_out(folder / name)
         except _OF_ONE_RUN as error:
             if isinstance(error, OSError) and error.errno in _NO_USE_TO_GO_ON:
+                raise
+            if have_met():  # the other processes may still be in the middle of this run
                 raise
             failed[name] = error
             untold.append(name)
