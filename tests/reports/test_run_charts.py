@@ -99,6 +99,15 @@ def test_a_gallery_of_many_classes_stays_bounded(tmp_path: Path) -> None:
         assert picture.height < 4200
 
 
+@pytest.mark.parametrize("name", [r"$\foo$", "US$1 a^_$", "a\x01b", "caf\udce9", "a\nb", r"\$"])
+def test_any_name_of_a_class_can_be_drawn(write_run: WriteRun, name: str) -> None:
+    folder = write_run("run", num_tasks=2, class_names=[name, "b", "c", "d"])
+    (chart,) = [path for path in draw_figures(folder) if path.name == "confusion.svg"]
+    assert inline_svg(chart.read_bytes(), "confusion", "")
+    shown = "".join(one if one.isprintable() else "\ufffd" for one in name)
+    assert f">{shown}<" in chart.read_text()
+
+
 def test_an_inline_svg_keeps_its_drawing_and_loses_what_could_act() -> None:
     hostile = b"""<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"
       xmlns:xlink="http://www.w3.org/1999/xlink" onload="alert(1)"><script>alert(2)</script>
@@ -122,6 +131,9 @@ def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
     (tmp_path / "extra-b.png").write_bytes(b"no picture")
     with pytest.raises(InputError, match=r"extra-b\.png"):
         raster_address(tmp_path / "extra-b.png", 1000)
+    Image.new("1", (20_000, 20_000)).save(tmp_path / "bomb.png")
+    with pytest.raises(InputError, match=r"bomb\.png"):
+        raster_address(tmp_path / "bomb.png", 1000)
 
 
 def test_a_large_picture_is_made_to_fit(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from PIL import Image
 
 from remnant.errors import InputError
 
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+_MAX_PIXELS = 50_000_000  # of a picture that a run folder holds
 MAX_SIDE = 128  # px; larger images are shown smaller, so that a page stays below 3 MB
 
 _SVG = "http://www.w3.org/2000/svg"
@@ -75,9 +77,11 @@ def raster_address(path: Path, max_bytes: int) -> str:
     """A PNG as a data address; one above `max_bytes` is coded smaller, then made smaller."""
     content = path.read_bytes()
     try:
-        with Image.open(io.BytesIO(content)) as opened:
+        with Image.open(io.BytesIO(content), formats=_FORMATS) as opened:
+            if opened.width * opened.height > _MAX_PIXELS:
+                raise ValueError("too many pixels")
             kind, picture = opened.format or "", opened.convert("RGBA")
-    except OSError:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         raise InputError(
             f"{path} must be a picture; it is damaged. Delete it and report again."
         ) from None

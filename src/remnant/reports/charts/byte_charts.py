@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from remnant.reports.charts.canvas import MARKERS, SERIES, put_legend_above, render, set_byte_axis
+from remnant.reports.charts.canvas import (
+    MARKERS,
+    SERIES,
+    as_label,
+    put_legend_above,
+    render,
+    set_byte_axis,
+)
 from remnant.reports.groups import RunGroup
 from remnant.runs.run_folder import RunFolder
 
@@ -53,7 +60,7 @@ def draw_memory(axes: Axes, groups: Sequence[RunGroup]) -> None:
             axes.errorbar(
                 used.mean, accuracy.mean, yerr=accuracy.deviation, linestyle="none", capsize=3,
                 color=SERIES[index % len(SERIES)], marker=MARKERS[index % len(MARKERS)],
-                markersize=7, label=group.label,
+                markersize=7, label=as_label(group.label),
             )  # fmt: skip
             highest, deviation = max(highest, used.mean), accuracy.deviation or 0.0
             ends += [accuracy.mean - deviation, accuracy.mean + deviation]
@@ -80,7 +87,7 @@ def _draw_kept(axes: Axes, groups: Sequence[RunGroup]) -> None:
         kept = group.spread(all_kept_bytes)
         accuracy = group.spread(lambda run: run.result.average_accuracy)
         if kept is not None and accuracy is not None:
-            points.append(_Point(group.label, kept.mean, accuracy.mean))
+            points.append(_Point(as_label(group.label), kept.mean, accuracy.mean))
     axes.set(xlabel="bytes kept: memory and network", ylabel="average accuracy (%)")
     if not points:
         return

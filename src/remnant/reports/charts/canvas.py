@@ -97,6 +97,12 @@ def put_legend_above(axes: Axes, columns: int) -> None:
     )  # fmt: skip
 
 
+def as_label(name: str) -> str:
+    """A name from outside as it may be drawn: no formula, and nothing that an SVG forbids."""
+    shown = "".join(one if one.isprintable() else "\ufffd" for one in name)
+    return shown.replace("$", r"\$")
+
+
 def ink_on(shade: float) -> str:
     """Black or white, whichever reads better on a shade (0 to 1) of `SHADES`."""
     red, green, blue, _ = matplotlib.colormaps[SHADES](shade)

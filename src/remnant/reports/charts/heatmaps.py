@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from remnant.reports.charts.canvas import SHADES, ink_on
+from remnant.reports.charts.canvas import SHADES, as_label, ink_on
 from remnant.runs.run_folder import RunFolder
 
 MAX_NUMBERED = 12  # parts of a chart that still have room for a number
@@ -44,7 +44,8 @@ def draw_confusion(axes: Axes, run: RunFolder) -> None:
     values = _confusion(labels, predicted)
     _draw_grid(axes, values, "share of the class (%)", has_zeros=False)
     axes.set(xlabel="predicted class", ylabel="true class")
-    names = [name if len(name) <= 12 else name[:11] + "…" for name in run.result.class_names]
+    short = (name if len(name) <= 12 else name[:11] + "…" for name in run.result.class_names)
+    names = [as_label(name) for name in short]
     if len(values) <= MAX_NUMBERED and len(names) >= len(values):
         ticks = range(len(values))
         is_long = max(map(len, names)) > 2

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from remnant.reports.charts.canvas import (
     MARKERS,
     SERIES,
+    as_label,
     put_legend_above,
     render,
     render_figure,
@@ -40,7 +41,7 @@ def _draw_curves(axes: Axes, groups: Sequence[RunGroup], printed: Mapping[str, f
         color, marker = SERIES[index % len(SERIES)], MARKERS[index % len(MARKERS)]
         means = np.array([spread.mean for spread in spreads])
         style = "-" if index < len(SERIES) else "--"
-        axes.plot(seen, means, style, color=color, marker=marker, label=group.label,
+        axes.plot(seen, means, style, color=color, marker=marker, label=as_label(group.label),
                   markevery=marker_spacing(seen))  # fmt: skip
         if len(group.runs) > 1:
             deviations = np.array([spread.deviation or 0.0 for spread in spreads])
@@ -87,7 +88,7 @@ def _draw_density(figure: Figure, groups: Sequence[RunGroup]) -> None:
         _draw_mark(ratio, place, _density(group, "pi"), 0, is_named=True)
         _draw_mark(terms, place, _density(group, "intra"), 1)
         _draw_mark(terms, place, _density(group, "inter"), 2)
-    ratio.set_yticks(range(len(groups)), [group.label for group in groups])
+    ratio.set_yticks(range(len(groups)), [as_label(group.label) for group in groups])
     ratio.set(xlabel="π: intra / inter", ylim=(len(groups) - 0.5, -0.5))
     ratio.margins(x=0.3)  # room for the numbers
     terms.set(xlabel="cosine")
