@@ -54,6 +54,13 @@ def test_the_box_comes_back_as_it_was_and_the_rest_as_means(
     assert len(exemplar.payload) <= image.size + 4  # never more than the image and its box
 
 
+def test_a_factor_beyond_the_image_takes_no_more_memory() -> None:
+    image = pixels((8, 5, 3), 0)
+    codec = BoxedCodec(BoxedConfig(factor=10**9), image.shape)
+    found, _ = codec.decode(codec.encode(Candidate(image, box=(1, 1, 2, 3)), RNG))
+    assert np.array_equal(found, slow_code(image, (1, 1, 2, 3), 8))
+
+
 @pytest.mark.parametrize(("shape", "numbers"), [((32, 32, 3), 4), ((300, 20, 3), 8)])
 def test_a_box_of_whole_squares_costs_its_share_and_a_quarter_of_the_rest(
     shape: tuple[int, int, int], numbers: int

@@ -29,6 +29,13 @@ def test_old_and_new_exemplars_take_turns_within_the_share() -> None:
     assert memory.class_names == ["a"]
 
 
+def test_equal_images_are_kept_once() -> None:
+    memory = Memory(MemoryConfig(budget="9images/class"), SHAPE, 0)
+    memory.add_class(0, "a", map(Candidate, flats(1, 2)))
+    assert memory.extend_class(0, map(Candidate, flats(11, 2, 11))) == 3
+    assert levels_of(memory, 0) == [1, 11, 2]
+
+
 def test_a_class_with_room_left_keeps_all_of_both() -> None:
     memory = Memory(MemoryConfig(budget="9images/class"), SHAPE, 0)
     memory.add_class(0, "a", map(Candidate, flats(1, 2, 3)))

@@ -75,16 +75,18 @@ class Intake:
     def more(
         self, label: int, stored: StoredClass, candidates: Iterable[Candidate]
     ) -> Iterator[Exemplar]:
-        """The exemplars of more images of a class, without those that are stored.
+        """The exemplars of more images of a class, each once, without those that are stored.
 
         Raises:
             InputError: As `of_class`.
         """
         first_rank = len(stored.exemplars)
-        known = {(one.payload, one.positions) for one in stored.exemplars}
+        known = {one.digest() for one in stored.exemplars}  # payloads may lie in a file
         new = self.of_class(label, stored.name, candidates, stored.side_bytes, first_rank)
         for one in new:
-            if (one.payload, one.positions) not in known:
+            digest = one.digest()
+            if digest not in known:
+                known.add(digest)
                 yield one
 
     def presented(

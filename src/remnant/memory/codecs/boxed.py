@@ -118,5 +118,6 @@ def shrink(image: np.ndarray, factor: int) -> np.ndarray:
 
 def enlarge(small: np.ndarray, factor: int, shape: Shape) -> np.ndarray:
     """Each square filled with its colour, uint8 [GH, GW, C] -> [H, W, C]."""
+    factor = min(factor, max(shape[:2]))  # a file may ask for any
     whole = small.repeat(factor, axis=0).repeat(factor, axis=1)
     return np.ascontiguousarray(whole[: shape[0], : shape[1]])

@@ -19,7 +19,7 @@ from remnant.registry import Registry
 from remnant.settings import Settings
 
 MAX_SIDE = 16_384  # pixels; no codec in use can store a longer side
-MAX_PIXELS = 1 << 26  # bounds what a hostile file can make a decoder allocate for one image
+MAX_PIXELS = 1 << 24  # bounds what a hostile file can make a decoder allocate for one image
 
 
 class CodecConfig(Settings):

@@ -26,6 +26,7 @@ from remnant.memory.codecs.rates import (
 )
 from remnant.metrics import psnr
 
+BytesT = TypeVar("BytesT", bytes, memoryview)
 ConfigT = TypeVar("ConfigT", bound=RateConfig)
 
 
@@ -186,7 +187,7 @@ def pack_number(number: int) -> bytes:
     return bytes(groups)
 
 
-def unpack_number(payload: bytes, max_bits: int) -> tuple[int, bytes]:
+def unpack_number(payload: BytesT, max_bits: int) -> tuple[int, BytesT]:
     """The number at the start of a payload and what follows it.
 
     Raises:

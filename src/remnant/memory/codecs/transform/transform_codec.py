@@ -151,15 +151,15 @@ class TransformCoder(Coder):
 
     @staticmethod
     def _split(payload: bytes, num_streams: int) -> list[bytes]:
-        lengths = []
+        rest, lengths = memoryview(payload), []  # a slice of bytes would copy all that follows
         for _ in range(num_streams - 1):
-            length, payload = unpack_number(payload, _MAX_LENGTH_BITS)
+            length, rest = unpack_number(rest, _MAX_LENGTH_BITS)
             lengths.append(length)
         streams = []
         for length in lengths:
-            streams.append(payload[:length])
-            payload = payload[length:]
-        return [*streams, payload]
+            streams.append(bytes(rest[:length]))
+            rest = rest[length:]
+        return [*streams, bytes(rest)]
 
     # ------------------------------------------------------------------------------ the transform
 
