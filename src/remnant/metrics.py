@@ -192,6 +192,7 @@ def ssim(images: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 _WINDOW = 7
+_ROWS = 1024  # of a matrix of distances that is computed at a time
 
 
 def _window_sums(values: np.ndarray) -> np.ndarray:
@@ -232,7 +233,10 @@ def unit_rows(features: np.ndarray) -> np.ndarray:
 def _mean_distance(points: np.ndarray) -> float:
     """Over all pairs of different rows."""
     points = points - points.mean(axis=0)  # keeps digits when all points are close
-    lengths = (points**2).sum(axis=1)
-    squares = lengths[:, None] + lengths - 2 * points @ points.T
-    np.fill_diagonal(squares, 0)
-    return float(np.sqrt(np.maximum(squares, 0)).sum() / (len(points) * (len(points) - 1)))
+    lengths, total = (points**2).sum(axis=1), 0.0
+    for first in range(0, len(points), _ROWS):  # all pairs at once would not fit in memory
+        rows = slice(first, first + _ROWS)
+        squares = lengths[rows, None] + lengths - 2 * points[rows] @ points.T
+        np.fill_diagonal(squares[:, first:], 0)
+        total += float(np.sqrt(np.maximum(squares, 0)).sum())
+    return total / (len(points) * (len(points) - 1))
