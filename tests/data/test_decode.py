@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import struct
 import zlib
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from remnant.data import decode
-from remnant.data.decode import decode_file, to_rgb
+from remnant.data.decode import UnreadableImageError, decode_file, to_rgb
 from remnant.errors import InputError
 from remnant.images import resized_crop
 from tests.support.picture_files import flat, textured
@@ -183,6 +184,19 @@ def test_formats_outside_the_list_are_refused_whatever_their_name(tmp_path: Path
         flat(1, 16).save(path, file_format)
         with pytest.raises(InputError, match="must be a whole JPEG"):
             decode_file(path, 8)
+
+
+def test_a_failing_disk_is_not_called_a_broken_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    flat(1, 16).save(tmp_path / "a.png")
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(InputError, match=r"a\.png cannot be read \(Input/output error\)") as told:
+        decode_file(tmp_path / "a.png", 8)
+    assert not isinstance(told.value, UnreadableImageError)  # which learners leave out
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

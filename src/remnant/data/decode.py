@@ -133,7 +133,11 @@ def _explaining(name: str) -> Iterator[None]:
         ) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise _too_large(name) from None
-    except _BROKEN:
+    except _BROKEN as error:
+        if isinstance(error, OSError) and error.errno is not None:  # Pillow's own have none
+            raise InputError(
+                f"{name} cannot be read ({error.strerror}). Its image may be sound: try again."
+            ) from None
         raise UnreadableImageError(
             f"{name} must be a whole JPEG, PNG, WebP, BMP or GIF image; it does not decode. "
             "Replace or remove the file."

@@ -6,6 +6,7 @@ attempt ends; nothing is used before its checksum is verified.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.client
 import os
@@ -125,9 +126,11 @@ def _verify(archive: ArchiveSpec, path: Path) -> None:
 
 def _move(source: Path, target: Path) -> None:
     """Put a finished folder in place; where one exists, only the files that both have change."""
-    if not target.exists():
+    try:
         os.rename(source, target)
-    else:
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
         for path in sorted(path for path in source.rglob("*") if path.is_file()):
             place = target / path.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)
