@@ -75,13 +75,15 @@ def _assign(values: dict[str, Any], key: str, value: Any, model: type[Settings])
     known = setting_paths(model, values)
     if key not in known:
         raise InputError(explain_unknown(key, known))
-    if key == "method.name" and value != values["method"]["name"]:
-        raise InputError(_explain_method(value, values["method"]["name"]))
+    method = values.get("method")
+    if key == "method.name" and isinstance(method, dict) and value != method["name"]:
+        raise InputError(_explain_method(value, method["name"]))
     *parents, name = key.split(".")
     place: Any = values
     for parent in parents:
         if place.get(parent) is None:
-            place[parent] = dict(values["method"]["first"]) if parent == "later" else {}
+            first = place.get("first") if parent == "later" else None
+            place[parent] = dict(first) if isinstance(first, dict) else {}
         elif isinstance(place[parent], str):  # a codec, by its name alone
             place[parent] = {"name": place[parent]}
         if not isinstance(place[parent], dict):
@@ -95,7 +97,7 @@ def _assign(values: dict[str, Any], key: str, value: Any, model: type[Settings])
 
 
 def _explain_method(wanted: Any, name: str) -> str:
-    if wanted in METHODS:
+    if isinstance(wanted, str) and wanted in METHODS:
         return (
             f"a recipe is made for its method, here {name}. For {wanted} choose another recipe: "
             "remnant list recipes."

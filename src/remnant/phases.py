@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from remnant.errors import InputError
 from remnant.images import Images, ImageSet, Shape
 from remnant.settings import Settings
 
@@ -41,6 +42,12 @@ class OptimizerConfig(Settings):
     min_lr: float = Field(default=0.0, ge=0)  # where "cosine" ends
     clip_norm: float | None = Field(default=None, gt=0)  # of all gradients together
     clip_value: float | None = Field(default=None, gt=0)  # of each gradient entry
+
+    @model_validator(mode="after")
+    def _check_nesterov(self) -> Self:
+        if self.name == "sgd" and self.nesterov and self.momentum == 0:
+            raise InputError("nesterov needs a momentum above 0. Set one, or nesterov=false.")
+        return self
 
     def stretched(self, factor: float) -> OptimizerConfig:
         """Over so many times the epochs, with warm-up and milestones at the same fractions."""

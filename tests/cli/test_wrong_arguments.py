@@ -100,6 +100,11 @@ WRONG_SETTINGS = {
     "method.name=finetun": "method.name must be one of",
     "method.name=joint": "For joint choose another recipe",
     "method=3": "method must be a group of settings",
+    "method.name=[1]": "method.name must be one of",
+    "method.first.optimizer.nesterov=true method.first.optimizer.momentum=0": "nesterov needs a mo",
+    "method=er method.name=joint": "method.first must be given.",
+    "method.first=null method.later.epochs=3": "method.first must be a group of settings",
+    f"seed={'9' * 5000}": "seed: Unable to parse",
     "seed=true": "seed must be a number; got true.",
     "data.dataset=digit": "got 'digit'. Did you mean digits?",
     "data.dataset=folder": "needs data.path, the folder that holds the images.",
@@ -124,7 +129,8 @@ def test_a_wrong_setting_ends_in_a_sentence_and_no_folder(
     expected: str,
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert expected in command("run", "digits-er", "--set", assignment).sentence
+    settings = [word for one in assignment.split() for word in ("--set", one)]
+    assert expected in command("run", "digits-er", *settings).sentence
     assert list(tmp_path.iterdir()) == []
 
 

@@ -106,7 +106,7 @@ def _parse_assignment(text: str, option: str = "--set") -> tuple[str, Any]:
         raise InputError(f"{option} must be key=value; got {text!r}.")
     try:
         return key, json.loads(value)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no JSON, or a number of thousands of digits
         return key, {"None": None, "True": True, "False": False}.get(value, value)
 
 
