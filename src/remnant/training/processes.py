@@ -35,7 +35,11 @@ _TERMS_BYTES = 2048  # size of the message with the loss terms of one step
 
 
 class TrainingConfig(Settings):
-    """Devices, precision and logging of a run; changes results by rounding at most."""
+    """Devices, precision and logging of a run; changes results by rounding at most.
+
+    But `accumulate` changes those of networks with batch normalisation, whose statistics are then
+    those of a part of the batch.
+    """
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # "auto": a GPU if there is one
     devices: int = Field(default=1, ge=1)  # processes on this machine
