@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from remnant.errors import InputError
 from remnant.studies import STUDIES
 from remnant.studies.evidence import Difference, Evidence, Judgement, difference, judge
-from remnant.studies.study import DENSITY, FORGETTING, LAST
+from remnant.studies.study import DENSITY, FORGETTING, LAST, Claim
 from remnant.studies.study_runs import runs_of
 from remnant.studies.study_tables import (
     cost_table,
@@ -145,21 +146,47 @@ def test_all_others_means_those_of_the_study_whatever_was_asked_for(
 
 def test_the_nearest_rival_is_found_over_shared_seeds(tmp_path: Path) -> None:
     """Seed 0 is easy here: a rival that ran with it alone has a higher mean, and is no nearer."""
-    study = STUDIES["cifar100"]
-    claim = next(one for one in study.claims if not one.against)
+    claim = Claim("ends first", "bimae", "")
+    study = replace(STUDIES["cifar100"], claims=(claim,))
     rivals = [row for row in study.rows if row.is_rival and row.name != claim.row]
     for seed, easier in ((0, 30.0), (1, 0.0)):
         end = f"-seed-{seed}" if seed else ""
         write_run(tmp_path, f"cifar100-mini-bimae-full{end}", seed, 60.0 + easier)
         write_run(tmp_path, f"cifar100-mini-{rivals[0].preset}{end}", seed, 55.0 + easier)
     for row in rivals[1:]:
-        write_run(tmp_path, f"cifar100-mini-{row.preset}", 0, 80.0)
+        write_run(tmp_path, f"cifar100-mini-{row.preset}", 0, 40.0)
     runs = runs_of(study, "mini", (0, 1), (), ["published"])
-    found = Evidence(study, "mini", runs, tmp_path).judgements()
-    judgement = next(one for one in found if one.claim == claim)
+    (judgement,) = Evidence(study, "mini", runs, tmp_path).judgements()
     assert judgement.rival == rivals[0].label
     assert judgement.measured is not None
     assert judgement.measured.mean == pytest.approx(5.0)
+
+
+def test_being_first_must_hold_against_every_rival(tmp_path: Path) -> None:
+    """A rival further away, whose seeds disagree, leaves open who is first."""
+    claim = Claim("ends first", "bimae", "")
+    study = replace(STUDIES["cifar100"], claims=(claim,))
+    rivals = [row for row in study.rows if row.is_rival and row.name != claim.row]
+    for seed, last in ((0, 53.0), (1, 30.0)):
+        end = f"-seed-{seed}" if seed else ""
+        write_run(tmp_path, f"cifar100-mini-bimae-full{end}", seed, 60.0)
+        write_run(tmp_path, f"cifar100-mini-{rivals[0].preset}{end}", seed, last)
+    for row in rivals[1:]:
+        write_run(tmp_path, f"cifar100-mini-{row.preset}", 0, 5.0)
+    runs = runs_of(study, "mini", (0, 1), (), ["published"])
+    (judgement,) = Evidence(study, "mini", runs, tmp_path).judgements()
+    assert (judgement.rival, judgement.verdict) == (rivals[0].label, "undecided")
+
+
+def test_a_difference_over_fewer_pairs_than_runs_says_so(tmp_path: Path) -> None:
+    for seed in (0, 1, 2):
+        end = f"-seed-{seed}" if seed else ""
+        write_run(tmp_path, f"cifar100-mini-bimae-replay{end}", seed, 60.0 + seed)
+    write_run(tmp_path, "cifar100-mini-bimae-baseline", 0, 50.0)
+    evidence = evidence_of(tmp_path, (0, 1, 2), ("baseline", "replay"))
+    rows = result_table(evidence, evidence.columns[0]).rows
+    assert rows[1][-2].endswith("(Baseline: 20 whole images, one pair)")
+    assert rows[1][-1] == "3"
 
 
 def test_printed_numbers_stand_beside_measured_ones(tmp_path: Path) -> None:

@@ -32,6 +32,14 @@ def test_a_lead_that_may_be_chance_is_called_so(tmp_path: Path, lead: float) -> 
     assert "is not safely ahead of" in told(evidence_of(tmp_path, (0,)))
 
 
+def test_equal_leads_on_the_same_images_are_no_proof(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        end = f"-seed-{seed}" if seed else ""
+        write_run(tmp_path, f"cifar100-mini-bimae-full{end}", seed, 53.0)
+        write_run(tmp_path, f"cifar100-mini-bimae-baseline{end}", seed, 50.0)
+    assert "is not safely ahead of" in told(evidence_of(tmp_path, (0, 1)))
+
+
 def test_rows_without_runs_take_no_part(tmp_path: Path) -> None:
     write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
     evidence = evidence_of(tmp_path, (0,))

@@ -19,6 +19,7 @@ from remnant.studies.study import Claim, Column, Metric, Row, Study, StudyScale
 from remnant.studies.study_runs import StudyRun
 
 Verdict = Literal["agrees", "opposite", "undecided", "not run"]
+_WORST_FIRST: list[Verdict] = ["opposite", "undecided", "agrees"]
 PAPER = "[bimae]"  # whose printed numbers a study is about
 _NORMAL_95 = 1.96
 
@@ -137,7 +138,7 @@ class Evidence:
         have_run = [self.cells.get((name, column.name)) for name in names]
         rival = None
         if have_run and all(one is not None for one in have_run):
-            rival = _nearest(cell, [one for one in have_run if one is not None], claim.metric)
+            rival = _hardest(cell, [one for one in have_run if one is not None], claim)
         if rival is None or not cell.runs:
             label = self.study.row(claim.against).label if claim.against else "all others"
             return Judgement(claim, column, label, printed, None, "not run")
@@ -169,8 +170,15 @@ def judge(measured: Difference, margin: float = 0.0) -> Verdict:
     return "opposite" if measured.high < margin else "undecided"
 
 
-def difference(cell: Cell, rival: Cell, metric: Metric) -> Difference | None:
-    """By how much `cell` is ahead, paired by seed; None where no seed has run in both."""
+def difference(
+    cell: Cell, rival: Cell, metric: Metric, *, shares_images: bool = False
+) -> Difference | None:
+    """By how much `cell` is ahead, paired by seed; None where no seed has run in both.
+
+    Args:
+        shares_images: All seeds have the same test images, whose chance more seeds cannot average
+            out: the interval is then at least that of one pair.
+    """
     sign = -1.0 if metric.is_lower_better else 1.0
     pairs = {
         seed: (one, other)
@@ -186,6 +194,9 @@ def difference(cell: Cell, rival: Cell, metric: Metric) -> Difference | None:
     if count > 1:
         deviation = float(np.std(gaps, ddof=1))
         margin = float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count)
+        if shares_images:
+            both = [(cell.runs[seed], rival.runs[seed]) for seed in pairs]
+            margin = max([margin, *filter(None, (_image_margin(one, metric) for one in both))])
         return Difference(mean, margin, count, False)
     (seed,) = pairs
     margin = _image_margin((cell.runs[seed], rival.runs[seed]), metric)
@@ -218,17 +229,20 @@ def _test_images_per_task(run: RunFolder) -> list[int]:
     return [per_class * size for size in sizes]
 
 
-def _nearest(cell: Cell, rivals: Sequence[Cell], metric: Metric) -> Cell | None:
-    """The rival over which `cell` is least ahead; None while one of them cannot be compared.
+def _hardest(cell: Cell, rivals: Sequence[Cell], claim: Claim) -> Cell | None:
+    """The rival that decides whether `cell` is first; None while one cannot be compared.
 
-    Over the seeds that both have: seeds can have classes of their own, some easier than others, so
-    that means over different seeds say nothing.
+    A claim about all others holds if it holds against each of them: of those with the worst verdict
+    the one over which `cell` is least ahead. Over the seeds that both have: seeds can have classes
+    of their own, some easier than others, so that means over different seeds say nothing.
     """
-    gaps = [difference(cell, rival, metric) for rival in rivals]
-    if any(gap is None for gap in gaps):
-        return None
-    means = [gap.mean for gap in gaps if gap is not None]
-    return rivals[means.index(min(means))] if means else None
+    gaps = [difference(cell, rival, claim.metric) for rival in rivals]
+    known = [
+        (_WORST_FIRST.index(judge(gap, claim.margin)), gap.mean, index)
+        for index, gap in enumerate(gaps)
+        if gap is not None
+    ]
+    return rivals[min(known)[2]] if known and len(known) == len(rivals) else None
 
 
 def _printed(row: Row, column: Column, metric: Metric) -> float | None:

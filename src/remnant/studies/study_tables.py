@@ -16,7 +16,7 @@ from remnant.studies.study import LAST, LEDGER, NEWEST, Column, Metric, Row
 
 _CSV_HEADERS = (
     "study", "scale", "row", "column", "metric", "printed", "measured", "deviation", "runs",
-    "against", "difference", "low", "high",
+    "against", "pairs", "difference", "low", "high",
 )  # fmt: skip
 
 
@@ -85,7 +85,12 @@ def _against_text(evidence: Evidence, cell: Cell, key: Metric) -> str:
     if rival is None:
         return MISSING
     found = difference(cell, evidence.cells[rival.name, cell.column.name], key)
-    return MISSING if found is None else f"{difference_text(found)} ({rival.label})"
+    if found is None:
+        return MISSING
+    pairs = ""
+    if found.count < len(cell.runs):
+        pairs = ", one pair" if found.count == 1 else f", {found.count} pairs"
+    return f"{difference_text(found)} ({rival.label}{pairs})"
 
 
 def verdict_table(judgements: Sequence[Judgement]) -> Table:
@@ -276,6 +281,7 @@ def study_csv(evidence: Evidence) -> str:
                     _plain(spread and spread.deviation),
                     len(cell.runs),
                     rival.name if rival and found else "",
+                    found.count if found else "",
                     _plain(found and found.mean),
                     _plain(found.low if found and found.margin is not None else None),
                     _plain(found.high if found and found.margin is not None else None),

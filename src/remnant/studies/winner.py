@@ -19,7 +19,7 @@ def verdict(ranked: Sequence[Cell]) -> str:
     """Who kept how much, and whether the first can be told from the second."""
     ends = [f"{cell.row.label} {_last(cell):.1f} %" for cell in ranked]
     kept = f"At the end, on all classes: {', '.join(ends)}."
-    found = difference(ranked[0], ranked[1], LAST)
+    found = difference(ranked[0], ranked[1], LAST, shares_images=True)
     return kept if found is None else f"{kept} {_first_place(ranked, found)}"
 
 
