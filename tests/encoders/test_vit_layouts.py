@@ -221,6 +221,40 @@ def test_what_is_no_transformer_is_told(tmp_path: Path) -> None:
         describe_encoder(str(path))
 
 
+ODD_TENSORS: dict[str, tuple[dict[str, Tensor | None], str]] = {
+    "no bias of patches": ({"patch_embed.proj.bias": None}, r"its embed\.bias is missing"),
+    "no bias of queries": ({"blocks.0.attn.qkv.bias": None}, r"attention\.qkv\.bias is missing"),
+    "grey patches": ({"patch_embed.proj.weight": torch.zeros(WIDTH, 1, SIDE, SIDE)}, "expected"),
+    "flat patches": ({"patch_embed.proj.weight": torch.zeros(WIDTH, 9)}, "of a known kind"),
+    "flat positions": ({"pos_embed": torch.zeros(17)}, "of a known kind"),
+    "a grid that is no square": ({"pos_embed": torch.zeros(1, 13, WIDTH)}, "its positions is"),
+    "a block too far": ({"blocks.9.norm1.weight": torch.zeros(WIDTH)}, "blocks are missing"),
+    "a layer too few": ({"blocks.0.mlp.fc1.weight": None}, "of a known kind"),
+    "a norm before the blocks": ({"norm_pre.weight": torch.ones(WIDTH)}, "it holds 'norm_pre"),
+}
+
+
+@pytest.mark.parametrize("case", ODD_TENSORS)
+def test_a_transformer_of_another_kind_is_told(case: str, tmp_path: Path) -> None:
+    changes, sentence = ODD_TENSORS[case]
+    tensors = as_timm(make_weights()) | changes
+    whole = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(whole, path)
+    write_heads(tmp_path)
+    with pytest.raises(InputError, match=sentence):
+        describe_encoder(str(path))
+
+
+def test_colours_without_a_deviation_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(as_timm(make_weights()), path)
+    facts = {"num_attention_heads": HEADS, "image_std": [0.5, 0.0, 0.5]}
+    (tmp_path / "config.json").write_text(json.dumps(facts))
+    with pytest.raises(InputError, match=r"std\.1 must be greater than 0"):
+        describe_encoder(str(path))
+
+
 def test_a_file_that_changed_is_told(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     safetensors.torch.save_file(as_timm(make_weights()), path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -10,6 +10,7 @@ from remnant.models.pretrained_vit import ViTShape
 from remnant.settings import Settings
 
 Channels = tuple[float, float, float]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class EncoderConfig(Settings):
@@ -26,7 +27,7 @@ class EncoderConfig(Settings):
     licence: str = "unknown"
     image_size: int = Field(ge=8, le=2048)  # side to which views are resized
     mean: Channels
-    std: Channels
+    std: tuple[Positive, Positive, Positive]
     vit: ViTShape | None = None
     num_bytes: int | None = None  # of an ONNX file
     width: int | None = None  # features of an ONNX file

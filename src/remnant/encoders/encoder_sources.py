@@ -23,7 +23,12 @@ from remnant.encoders.encoder_config import Channels, EncoderConfig
 from remnant.encoders.encoder_facts import facts_beside, group_of
 from remnant.encoders.hub import HUB, fetch_from_hub
 from remnant.encoders.onnx_network import open_session, run_session
-from remnant.encoders.vit_layouts import read_layout, resize_positions, shape_of
+from remnant.encoders.vit_layouts import (
+    check_tensors,
+    read_layout,
+    resize_positions,
+    shape_of,
+)
 from remnant.errors import InputError, nearest
 
 _IMAGENET: tuple[Channels, Channels] = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -82,8 +87,15 @@ def read_weights(config: EncoderConfig) -> dict[str, Tensor]:
 
 
 def _describe_vit(path: Path, name: str, facts: Mapping[str, Any], licence: str) -> EncoderConfig:
-    found = read_layout(_read_tensors(path), str(path))
-    shape = shape_of(found, facts, str(path))
+    tensors = _read_tensors(path)
+    try:
+        found = read_layout(tensors, str(path))
+        shape = shape_of(found, facts, str(path))
+        check_tensors(found, shape, str(path))
+    except InputError:
+        raise
+    except (LookupError, ValueError, RuntimeError) as error:  # tensors of other axes
+        raise InputError(f"{path} is no vision transformer of a known kind: {error}.") from None
     size = min(shape.grid * shape.patch_size, _LARGEST // shape.patch_size * shape.patch_size)
     return _parse(
         path,

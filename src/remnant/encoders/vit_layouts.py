@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from remnant.encoders.encoder_facts import group_of
 from remnant.errors import InputError
-from remnant.models.pretrained_vit import ViTShape
+from remnant.models.pretrained_vit import PretrainedViT, ViTShape
 
 # By layout: a pattern of their names, and ours; N is the number of the block.
 _TIMM = {
@@ -66,7 +66,7 @@ _HF_DINOV2 = _HF_EMBEDDINGS | {
 }
 # Parts of whole models that an encoder does not have.
 _SKIPPED = re.compile(
-    r"(head|fc_norm|classifier|decoder|pooler|norm_pre)\b.*|embeddings\.mask_token|mask_token"
+    r"(head|fc_norm|classifier|decoder|pooler)\b.*|embeddings\.mask_token|mask_token"
 )
 _PREFIXES = ("vit.", "dinov2.", "dinov2_with_registers.", "model.")
 # Heads by width, where no config tells them, as tensors do not: timm's test_vit, then Ti, S, B, L,
@@ -119,7 +119,10 @@ def shape_of(found: Mapping[str, Tensor], facts: Mapping[str, Any], source: str)
             wrong.
     """
     width, _, side, _ = found["embed.weight"].shape
-    depth = 1 + max(int(name.split(".")[1]) for name in found if name.startswith("blocks."))
+    numbers = {int(name.split(".")[1]) for name in found if name.startswith("blocks.")}
+    depth = len(numbers)
+    if numbers != set(range(depth)) or not depth:
+        raise InputError(f"{source} is no whole vision transformer: some of its blocks are missing")
     stated = facts.get("num_attention_heads") or group_of(facts, "model_args").get("num_heads")
     heads = stated or _HEADS.get(width)
     if not isinstance(heads, int) or heads < 1 or width % heads:
@@ -141,6 +144,28 @@ def shape_of(found: Mapping[str, Tensor], facts: Mapping[str, Any], source: str)
             "norm_eps": facts.get("layer_norm_eps", 1e-12) if is_hf else 1e-6,
         }
     )
+
+
+def check_tensors(found: Mapping[str, Tensor], shape: ViTShape, source: str) -> None:
+    """The tensors must be those of a network of this shape.
+
+    Raises:
+        InputError: One is missing, of another shape, or one too many.
+    """
+    with torch.device("meta"):
+        wanted = {name: one.shape for name, one in PretrainedViT(shape).state_dict().items()}
+    given = {name: one.shape for name, one in found.items()}
+    for name in sorted(wanted.keys() | given.keys()):
+        if wanted.get(name) != given.get(name):
+            has, needs = (_shape_text(shapes.get(name)) for shapes in (given, wanted))
+            raise InputError(
+                f"{source} is no vision transformer of a known kind: its {name} is {has}, where "
+                f"{needs} is expected."
+            )
+
+
+def _shape_text(shape: torch.Size | None) -> str:
+    return "missing" if shape is None else f"{list(shape)}"
 
 
 def resize_positions(found: dict[str, Tensor], grid: int) -> dict[str, Tensor]:
