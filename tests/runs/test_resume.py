@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,9 @@ from remnant.config import load_config
 from remnant.errors import InputError
 from remnant.files import write_json
 from remnant.recipes import load_recipe
+from remnant.runs.environment import as_begun
 from remnant.runs.experiment import resume, run
+from remnant.training.processes import TrainingConfig
 from tests.support.pixel_experiment import Stopped, result_of, stop_at, tiny_config
 
 pytestmark = pytest.mark.usefixtures("pixels")
@@ -93,6 +96,16 @@ def test_a_run_goes_on_with_the_threads_that_it_began_with(
     monkeypatch.setattr(torch, "set_num_threads", used.append)
     resume(folder)
     assert used[-1] == 2
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("auto", "bf16-mixed"), ("32-true", "32-true")])
+def test_a_run_goes_on_in_the_precision_that_it_began_with(
+    tmp_path: Path, asked: Any, expected: str
+) -> None:
+    recorded = {"threads": "odd", "acceleration": {"precision": "bf16-mixed"}}
+    (tmp_path / "environment.json").write_text(json.dumps(recorded))
+    training = as_begun(tmp_path, TrainingConfig(precision=asked))
+    assert (training.precision, training.threads) == (expected, None)
 
 
 # --------------------------------------------------------------------------------- what a stop left

@@ -52,17 +52,29 @@ def write_environment(folder: Path, training: TrainingConfig) -> None:
     )
 
 
-def with_recorded_threads(folder: Path, training: TrainingConfig) -> TrainingConfig:
-    """The config with the threads that the run began with, unless it names a number itself."""
-    if training.threads is not None:
-        return training
+def as_begun(folder: Path, training: TrainingConfig) -> TrainingConfig:
+    """The config with the threads and the precision that the run began with.
+
+    Unless it names them itself: what a machine chooses, another one may choose otherwise.
+    """
     try:
-        recorded = json.loads((folder / ENVIRONMENT).read_bytes())["threads"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return training  # lost, or written by 0.1.0, which did not record it
-    if type(recorded) is not int or recorded < 1:
+        recorded = json.loads((folder / ENVIRONMENT).read_bytes())
+    except (OSError, ValueError, RecursionError):
         return training
-    return training.model_copy(update={"threads": recorded})
+    threads, precision = _entry(recorded, "threads"), _entry(recorded, "acceleration", "precision")
+    changes: dict[str, object] = {}
+    if training.threads is None and type(threads) is int and threads >= 1:
+        changes["threads"] = threads
+    if training.precision == "auto" and precision in ("32-true", "bf16-mixed"):
+        changes["precision"] = precision
+    return training.model_copy(update=changes)
+
+
+def _entry(recorded: object, *names: str) -> object:
+    """An entry of environment.json; None where it has none, as those of 0.1.0 may not."""
+    for name in names:
+        recorded = recorded.get(name) if isinstance(recorded, dict) else None
+    return recorded
 
 
 def _commit() -> str | None:

@@ -25,7 +25,7 @@ from remnant.phases import RunWatcher, Watcher
 from remnant.planning.flops import predict_flops
 from remnant.reports import write_report
 from remnant.runs.drawings import write_drawings
-from remnant.runs.environment import with_recorded_threads, write_environment
+from remnant.runs.environment import as_begun, write_environment
 from remnant.runs.evaluation import draw_memory, draw_tests, redraw_tests
 from remnant.runs.events import Counters, EventLog
 from remnant.runs.result_summary import summarise
@@ -108,7 +108,7 @@ def _resume(folder: Path, watchers: tuple[Watcher, ...]) -> RunResult:
             f"{command_text('remnant', 'run', folder / CONFIG)}."
         )
     config = load_config(folder / CONFIG)
-    training = with_recorded_threads(folder, as_launched(config.training))
+    training = as_begun(folder, as_launched(config.training))
     config = config.model_copy(update={"training": training})
     processes = _meet(config)
     with _only_writer(folder), advising_on_images(config.data):
