@@ -13,7 +13,13 @@ from remnant import learner
 from remnant.learner.encoder_choice import takes_encoder
 from remnant.learner.learner_state import LearnerParameters
 from remnant.learner.update_plan import plan_update
-from remnant.studies.contest import ContestRequest, contest_study, contestants, learn_command
+from remnant.studies.contest import (
+    ContestRequest,
+    contest_study,
+    contestants,
+    fingerprint_of,
+    learn_command,
+)
 from remnant.studies.evidence import Cell
 from tests.support.command_line import Command
 from tests.support.picture_files import write_classes
@@ -103,6 +109,14 @@ def test_of_a_folder_with_splits_the_training_images_are_to_be_learned(tmp_path:
     study = contest_study(request)
     line = learn_command(Cell(study.rows[0], study.columns["mini"][0], {}, ()), request)
     assert shlex.split(line)[3] == str(tmp_path / "images" / "train")
+
+
+def test_other_images_are_another_contest(images: Path) -> None:
+    before = fingerprint_of(images)
+    assert fingerprint_of(images) == before
+    with next(images.rglob("*.png")).open("ab") as file:
+        file.write(b"x")
+    assert fingerprint_of(images) != before
 
 
 def test_a_folder_without_images_is_refused(command: Command, tmp_path: Path) -> None:

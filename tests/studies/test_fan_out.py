@@ -17,8 +17,9 @@ import pytest
 from remnant import cores
 from remnant.config import load_config, override
 from remnant.cores import usable_cores
-from remnant.files import write_json
+from remnant.files import only_writer, write_json
 from remnant.runs.run_folder import CONFIG, is_finished, read_result
+from remnant.studies import fan_out
 from remnant.studies.fan_out import Job, carry_out
 from remnant.studies.run_process import command_of
 from remnant.studies.study_runs import in_precision, is_same
@@ -151,6 +152,26 @@ def test_a_run_goes_on_with_data_that_were_moved(tmp_path: Path) -> None:
     assert config.training == run.config.training  # threads are part of its numbers
     assert command_of(run, folder, 7, None) == ["resume", str(folder)]
     assert load_config(folder / CONFIG) == config
+
+
+def test_the_config_of_a_run_that_goes_on_elsewhere_is_not_replaced(tmp_path: Path) -> None:
+    run, folder = tiny_run("busy"), tmp_path / "busy"
+    folder.mkdir()
+    write_json(folder / CONFIG, run.config.model_dump(mode="json"))
+    with only_writer(folder / CONFIG):
+        assert command_of(run, folder, 1, tmp_path / "elsewhere") == ["resume", str(folder)]
+    assert load_config(folder / CONFIG) == run.config
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    """As `nohup` has it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with fan_out._ending_all():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is fan_out._interrupt
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_new_run_takes_the_precision_that_is_asked_for_and_a_started_one_keeps_its_own(

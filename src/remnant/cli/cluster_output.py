@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -33,8 +34,8 @@ def read_cluster(
         return None
     if gpus_per_run is not None and gpus_per_run < 0:
         raise InputError(f"--gpus-per-run must be 0 or more; got {gpus_per_run}.")
-    if hours is not None and not hours > 0:
-        raise InputError(f"--hours must be above 0; got {hours:g}.")
+    if hours is not None and not 0 < hours < math.inf:
+        raise InputError(f"--hours must be above 0 and finite; got {hours:g}.")
     from remnant.studies.cluster import ClusterOptions, check_cluster
 
     options = ClusterOptions(

@@ -15,6 +15,8 @@ from remnant.cli.precision_option import measure_precision
 from remnant.cli.study_output import print_forecast, print_studies, print_study
 from remnant.errors import InputError
 
+_MOST_DIGITS = 18  # of a seed
+
 Flag = Annotated[bool, Parameter(negative="")]
 
 
@@ -86,6 +88,7 @@ def reproduce(
         return
     if not studies:
         raise InputError("name a study, as in remnant reproduce components. See --list.")
+    from remnant.studies.study_folder import reopen_study
     from remnant.studies.study_runs import in_precision
 
     folders = _open_studies(studies, scale, seeds, rows, columns, equal, out)
@@ -101,8 +104,8 @@ def reproduce(
         submit_runs(folders, left, options, data_root)
         return
     failures = _carry_out(folders, left, jobs, data_root, options)
-    for folder in folders:
-        print_study(folder)
+    for folder in folders:  # as they are by now: another command may have added to them
+        print_study(reopen_study(folder.path, folder.study))
     if failures:
         sys.exit(1)
 
@@ -170,9 +173,10 @@ def contest(
         CONTEST,
         ContestRequest,
         contest_study,
+        fingerprint_of,
         learn_command,
     )
-    from remnant.studies.study_folder import StudyRequest, open_study
+    from remnant.studies.study_folder import StudyRequest, open_study, reopen_study
     from remnant.studies.winner import ranking
 
     asked = ContestRequest(
@@ -183,13 +187,14 @@ def contest(
         image_size=image_size,
         num_tasks=tasks,
         epochs=epochs,
+        images=fingerprint_of(folder.expanduser()),
     )
     request = StudyRequest(study=CONTEST, scale="mini", seeds=_numbers(seeds), contest=asked)
     opened = open_study(contest_study(asked), request, out)
     _check_jobs(jobs)
     left = _prepare([opened], opened.asked, None)
     failures = _carry_out([opened], left, jobs, None, None)
-    evidence = print_study(opened)
+    evidence = print_study(reopen_study(opened.path, opened.study))
     ranked = ranking(evidence, evidence.columns[0])
     if ranked:
         console.suggest(learn_command(ranked[0], asked))
@@ -289,4 +294,6 @@ def _numbers(text: str) -> list[int]:
     parts = console.split_names("--seeds", text)
     if not all(part.isascii() and part.isdigit() for part in parts):
         raise InputError(f"--seeds takes whole numbers, as in 0,1,2; got {text!r}.")
-    return [int(part) for part in dict.fromkeys(parts)]
+    if max(map(len, parts)) > _MOST_DIGITS:
+        raise InputError(f"--seeds takes numbers of at most {_MOST_DIGITS} digits.")
+    return list(dict.fromkeys(int(part) for part in parts))

@@ -74,6 +74,9 @@ class Submission:
 def check_cluster(options: ClusterOptions) -> None:
     """Raises InputError where the cluster cannot be used from here."""
     load_submitit()
+    cpus = options.slurm.get("cpus_per_task", 1)
+    if type(cpus) is not int or cpus < 1:
+        raise InputError(f"--set-slurm cpus_per_task must be a whole number; got {cpus!r}.")
     if "nodes" in options.slurm or "tasks_per_node" in options.slurm:
         raise InputError(
             "a job of a study has one node and one task, which starts a process per GPU. For more "

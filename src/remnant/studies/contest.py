@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from pathlib import Path
 from shlex import quote
 
@@ -33,6 +35,15 @@ class ContestRequest(BaseModel):
     image_size: int
     num_tasks: int | None = None
     epochs: int | None = None
+    images: str = ""  # as `fingerprint_of` the folder gives it
+
+
+def fingerprint_of(folder: Path) -> str:
+    """Another one once an image is added, removed or replaced by a file of another size."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(os.fsencode(f"{path.relative_to(folder)} {path.stat().st_size}\n"))
+    return digest.hexdigest()
 
 
 def contest_study(request: ContestRequest) -> Study:
@@ -135,7 +146,7 @@ def learn_command(winner: Cell, request: ContestRequest) -> str:
     """The line that puts the winner to work."""
     parts = [
         f"remnant learn my.remnant {quote(_training_folder(request))} --method {winner.row.preset}",
-        f"--budget {request.budget} --image-size {request.image_size}",
+        f"--budget {quote(request.budget)} --image-size {request.image_size}",
     ]
     codec = winner.row.changes.get("memory.codec", {})
     parts += [f"--set memory.codec.{name}={value}" for name, value in codec.items()]

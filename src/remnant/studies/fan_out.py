@@ -137,7 +137,9 @@ def _start(job: Job, threads: int, data_root: Path | None) -> None:
 def _ending_all() -> Iterator[list[Job]]:
     """No run outlives the study: whatever ends it, they get a chance to stop, then none."""
     running: list[Job] = []
-    with _answering(_STOPPING[1:], _interrupt):
+    # nohup has hang-ups ignored, and so they stay.
+    heeded = [one for one in _STOPPING[1:] if signal.getsignal(one) is not signal.SIG_IGN]
+    with _answering(heeded, _interrupt):
         try:
             yield running
         finally:

@@ -11,10 +11,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from remnant.config import RunConfig, load_config, override
-from remnant.files import write_json
+from remnant.errors import InputError
+from remnant.files import only_writer, write_json
 from remnant.runs.run_folder import CONFIG
 from remnant.studies.study_runs import StudyRun
 
@@ -78,7 +80,9 @@ def command_of(run: StudyRun, folder: Path, threads: int, data_root: Path | None
         before = load_config(folder / CONFIG)
         after = _with_data_root(before, data_root)
         if after != before:
-            write_json(folder / CONFIG, after.model_dump(mode="json"))
+            # Not under a process that has the run: then `resume` says so.
+            with suppress(InputError), only_writer(folder / CONFIG):
+                write_json(folder / CONFIG, after.model_dump(mode="json"))
         return ["resume", str(folder)]
     config = folder.parent / f"{folder.name}.json"
     write_json(config, _for_this_machine(run.config, threads, data_root).model_dump(mode="json"))

@@ -78,7 +78,10 @@ class StudyFolder:
 
     def write_request(self) -> None:
         make_folder(self.path)
-        write_json(self.path / STUDY_FILE, self.request.model_dump(mode="json"))
+        request = self.request
+        if (self.path / STUDY_FILE).exists():  # another command may have asked for more since
+            request = read_request(self.path).widened(request)
+        write_json(self.path / STUDY_FILE, request.model_dump(mode="json"))
 
 
 def open_study(study: Study, request: StudyRequest, out: Path) -> StudyFolder:
@@ -95,7 +98,8 @@ def open_study(study: Study, request: StudyRequest, out: Path) -> StudyFolder:
         known = read_request(path)
         if _kind(known) != _kind(request):
             raise InputError(
-                f"{path} already holds a study with other settings. Choose another --out."
+                f"{path} already holds a study with other settings or of other images. Choose "
+                "another --out."
             )
         whole = known.widened(request)
     if request.equal != "steps":

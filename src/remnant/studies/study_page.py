@@ -96,7 +96,7 @@ def study_command(folder: StudyFolder) -> str:
 
 def _contest_text(contest: ContestRequest, seeds: list[int]) -> str:
     parts = [
-        f"remnant contest {quote(contest.folder)} --budget {contest.budget}",
+        f"remnant contest {quote(contest.folder)} --budget {quote(contest.budget)}",
         f"--methods {','.join(contest.methods)} --codecs {','.join(contest.codecs)}",
         f"--image-size {contest.image_size} --seeds {','.join(map(str, seeds))}",
     ]

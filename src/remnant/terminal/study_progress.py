@@ -8,8 +8,10 @@ from typing import Any, Self
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from remnant.reports.units import seconds_text
+from remnant.terminal.visible import visible
 
 
 class StudyProgress:
@@ -58,5 +60,6 @@ class StudyProgress:
             return
         table = Table(box=None, pad_edge=False, show_header=False)
         for job in jobs:
-            table.add_row(job.run.name, job.accuracies(), job.last_line()[:60], style="dim")
+            cells = (job.run.name, job.accuracies(), job.last_line()[:60])
+            table.add_row(*(Text(visible(cell)) for cell in cells), style="dim")
         self._live.update(table)
