@@ -76,8 +76,9 @@ def _assign(values: dict[str, Any], key: str, value: Any, model: type[Settings])
     if key not in known:
         raise InputError(explain_unknown(key, known))
     method = values.get("method")
-    if key == "method.name" and isinstance(method, dict) and value != method["name"]:
-        raise InputError(_explain_method(value, method["name"]))
+    before = method.get("name") if isinstance(method, dict) else None
+    if key == "method.name" and before is not None and value != before:
+        raise InputError(_explain_method(value, before))
     *parents, name = key.split(".")
     place: Any = values
     for parent in parents:

@@ -43,7 +43,7 @@ WRONG_ARGUMENTS = {
     "run digits-er --frob 1": "Unknown option: --frob",
     "run digits-er --seed one": "Invalid value for --seed",
     "run digits-er --seed 1 --seeds 1,2": "--seed for one run or --seeds for several",
-    "run digits-er --seeds a,b": "--seeds takes whole numbers, as in 1,2,3; got 'a'",
+    "run digits-er --seeds a,b": "--seeds takes whole numbers, as in 0,1,2; got 'a'",
     "run digits-er --seeds 1,,2": "--seeds takes values with commas between them; got '1,,2'",
     "run digits-er --seeds 1,1": "--seeds takes each value once; got 1 twice",
     "run digits-er --orders nope": "stream.order must be one of default, identity",

@@ -222,12 +222,12 @@ def test_what_is_no_transformer_is_told(tmp_path: Path) -> None:
 
 
 ODD_TENSORS: dict[str, tuple[dict[str, Tensor | None], str]] = {
-    "no bias of patches": ({"patch_embed.proj.bias": None}, r"its embed\.bias is missing"),
+    "no bias of patches": ({"patch_embed.proj.bias": None}, r"its tensor embed\.bias is missing"),
     "no bias of queries": ({"blocks.0.attn.qkv.bias": None}, r"attention\.qkv\.bias is missing"),
     "grey patches": ({"patch_embed.proj.weight": torch.zeros(WIDTH, 1, SIDE, SIDE)}, "expected"),
     "flat patches": ({"patch_embed.proj.weight": torch.zeros(WIDTH, 9)}, "of a known kind"),
     "flat positions": ({"pos_embed": torch.zeros(17)}, "of a known kind"),
-    "a grid that is no square": ({"pos_embed": torch.zeros(1, 13, WIDTH)}, "its positions is"),
+    "a grid that is no square": ({"pos_embed": torch.zeros(1, 13, WIDTH)}, "positions is"),
     "a block too far": ({"blocks.9.norm1.weight": torch.zeros(WIDTH)}, "blocks are missing"),
     "a layer too few": ({"blocks.0.mlp.fc1.weight": None}, "of a known kind"),
     "a norm before the blocks": ({"norm_pre.weight": torch.ones(WIDTH)}, "it holds 'norm_pre"),

@@ -185,7 +185,7 @@ def test_a_class_that_is_forgotten_keeps_its_receipt_when_stopped(
     monkeypatch.setattr(store_module, "write_archive", write_and_stop)
     outcome = command("forget", store, "a", "--yes")
     assert outcome.code == 130
-    assert "stopped. The new store had already been written" in outcome.err
+    assert "stopped. The new store had already been written." in outcome.err
     assert read_store(store).classes == ("c",)
     receipt = store.with_name("stripes.remnant.receipt-1.json")
     assert command("verify", store, "--receipt", receipt).code == 0

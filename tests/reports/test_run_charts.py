@@ -8,11 +8,12 @@ import pytest
 from PIL import Image
 
 from remnant.errors import InputError
-from remnant.reports import draw_figures, draw_gallery
+from remnant.reports import draw_figures, draw_gallery, embed
 from remnant.reports.charts.canvas import INK
 from remnant.reports.charts.loss_charts import loss_curves
 from remnant.reports.embed import inline_svg, raster_address
 from remnant.runs.run_folder import read_run
+from tests.support.broken_pictures import bomb
 from tests.support.run_folders import WriteRun
 
 
@@ -125,15 +126,19 @@ def test_an_inline_svg_keeps_its_drawing_and_loses_what_could_act() -> None:
     assert "data:image/png;base64,AA" in text
 
 
-def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
+def test_a_damaged_picture_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"figures/extra-a\.svg"):
         inline_svg(b"<svg", "extra-a", "")
     (tmp_path / "extra-b.png").write_bytes(b"no picture")
     with pytest.raises(InputError, match=r"extra-b\.png"):
         raster_address(tmp_path / "extra-b.png", 1000)
-    Image.new("1", (20_000, 20_000)).save(tmp_path / "bomb.png")
+    (tmp_path / "bomb.png").write_bytes(bomb())
     with pytest.raises(InputError, match=r"bomb\.png"):
         raster_address(tmp_path / "bomb.png", 1000)
+    Image.new("L", (4, 4)).save(tmp_path / "large.png")
+    monkeypatch.setattr(embed, "_MAX_PIXELS", 10)
+    with pytest.raises(InputError, match=r"large\.png"):
+        raster_address(tmp_path / "large.png", 1000)
 
 
 def test_a_large_picture_is_made_to_fit(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def test_lines_cut_off_by_a_kill_are_ignored_wherever_they_stand(write_run: Writ
         '{"event": "step", "task": 0}',
         '{"event": "step", "task": 0, "step": 9, "terms": {"loss": "small"}}',
         '{"event": "step", "task": 0, "step": 9, "terms": 3}',
+        '{"event": "step", "task": 0, "step": 9, "phase": [1]}',
         "[" * 100_000,
     ],
 )
@@ -118,6 +119,7 @@ def test_links_that_lead_back_are_not_followed(write_run: WriteRun) -> None:
     run = write_run("sweep/seed-0")
     for name in ("a", "b"):
         (run.parent / name).symlink_to(run.parent)
+    (run.parent / "itself").symlink_to("itself")
     assert find_runs([run.parent]) == [run]
 
 

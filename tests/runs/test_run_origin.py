@@ -13,13 +13,14 @@ from remnant.data import DataConfig
 from remnant.data.decode import UnreadableImageError
 from remnant.data.stream import StreamConfig
 from remnant.errors import InputError
+from remnant.files import write_json
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
 from remnant.runs.experiment import resume, run
 from remnant.runs.run_origin import advising_on_images
 from remnant.training.processes import TrainingConfig
 from remnant.views.augment import AugmentConfig
-from tests.support.command_line import Command, write_pictures
+from tests.support.command_line import Command, stopped_run, write_pictures
 from tests.support.pixel_method import Pixels, PixelsConfig, schedule
 
 
@@ -52,6 +53,18 @@ def test_an_image_that_stops_a_run_says_what_to_do_before_starting_over(
     assert command(*shlex.split(line)).code == 0
     with pytest.raises(InputError, match="changed since its last checkpoint"):
         resume(tmp_path / "run")
+
+
+def test_images_may_be_moved_between_a_stop_and_a_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, "pixels", Pixels)
+    pictures = write_pictures(tmp_path / "pictures", dict.fromkeys("abcd", 4))
+    folder = stopped_run(tmp_path / "run", large_config(pictures))
+    (tmp_path / "elsewhere").mkdir()
+    moved = pictures.rename(tmp_path / "elsewhere" / "pictures")
+    write_json(folder / "config.json", large_config(moved).model_dump(mode="json"))
+    assert resume(folder).finished
 
 
 @pytest.mark.parametrize(("root", "options"), [(None, ""), ("/data", " --data-root /data")])

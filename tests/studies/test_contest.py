@@ -113,6 +113,8 @@ def test_of_a_folder_with_splits_the_training_images_are_to_be_learned(tmp_path:
 
 def test_other_images_are_another_contest(images: Path) -> None:
     before = fingerprint_of(images)
+    (images / ".DS_Store").touch()
+    (images / "a" / ".DS_Store").touch()
     assert fingerprint_of(images) == before
     with next(images.rglob("*.png")).open("ab") as file:
         file.write(b"x")

@@ -172,7 +172,7 @@ def test_being_first_must_hold_against_every_rival(tmp_path: Path) -> None:
         write_run(tmp_path, f"cifar100-mini-bimae-full{end}", seed, 60.0)
         write_run(tmp_path, f"cifar100-mini-{rivals[0].preset}{end}", seed, last)
     for row in rivals[1:]:
-        write_run(tmp_path, f"cifar100-mini-{row.preset}", 0, 5.0)
+        write_run(tmp_path, f"cifar100-mini-{row.preset}", 0, 44.0)
     runs = runs_of(study, "mini", (0, 1), (), ["published"])
     (judgement,) = Evidence(study, "mini", runs, tmp_path).judgements()
     assert (judgement.rival, judgement.verdict) == (rivals[0].label, "undecided")

@@ -315,19 +315,19 @@ def explaining_stops(store: Path, *, has_checkpoints: bool = True) -> Iterator[N
     from remnant.learner.previous_store import which_file
     from remnant.learner.work_folder import UnsyncedStoreError
 
-    file = None
+    before = None
     missing = [folder for folder in store.absolute().parents if not folder.exists()]
     try:
-        file = which_file(store)
+        before = which_file(store)
         yield
     except KeyboardInterrupt:
         command = shlex.join(["remnant", *sys.argv[1:]])
         if has_checkpoints:
             how = f"{_how_to_continue(store)}: {command}"
-        elif which_file(store) == file:
+        elif which_file(store) == before:
             how = f"{_RUN_AGAIN}: {command}"
         else:
-            how = "The new store had already been written"
+            how = "The new store had already been written."
         console.notes.print(f"stopped. {how}", markup=False)
         sys.exit(130)
     except OSError as error:

@@ -15,8 +15,6 @@ from remnant.cli.precision_option import measure_precision
 from remnant.cli.study_output import print_forecast, print_studies, print_study
 from remnant.errors import InputError
 
-_MOST_DIGITS = 18  # of a seed
-
 Flag = Annotated[bool, Parameter(negative="")]
 
 
@@ -291,9 +289,6 @@ def _default_jobs(gpus_per_run: int) -> int:
 
 
 def _numbers(text: str) -> list[int]:
-    parts = console.split_names("--seeds", text)
-    if not all(part.isascii() and part.isdigit() for part in parts):
-        raise InputError(f"--seeds takes whole numbers, as in 0,1,2; got {text!r}.")
-    if max(map(len, parts)) > _MOST_DIGITS:
-        raise InputError(f"--seeds takes numbers of at most {_MOST_DIGITS} digits.")
-    return list(dict.fromkeys(int(part) for part in parts))
+    from remnant.runs.sweeps import parse_seeds
+
+    return list(dict.fromkeys(parse_seeds(console.split_names("--seeds", text))))

@@ -125,8 +125,8 @@ def check_dataset(
         for positions in torch.arange(len(images)).split(_CHUNK):
             try:
                 images.images.read(positions)
-            except InputError:
-                problems += find_unreadable(images.images, positions)
+            except InputError as error:  # of a disk, it may not come again
+                problems += find_unreadable(images.images, positions) or [str(error)]
             done += len(positions)
             if progress is not None:
                 progress(done, total)

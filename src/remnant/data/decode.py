@@ -49,6 +49,10 @@ class UnreadableImageError(InputError):
     """A file is missing, no whole image, or too large."""
 
 
+class FailingDiskError(InputError):
+    """The system cannot read a file now; the image in it may be sound."""
+
+
 def decode_file(path: Path, size: int, draw: Sequence[float] | None = None) -> np.ndarray:
     """The image in `path` as uint8 [size, size, 3].
 
@@ -135,7 +139,7 @@ def _explaining(name: str) -> Iterator[None]:
         raise _too_large(name) from None
     except _BROKEN as error:
         if isinstance(error, OSError) and error.errno is not None:  # Pillow's own have none
-            raise InputError(
+            raise FailingDiskError(
                 f"{name} cannot be read ({error.strerror}). Its image may be sound: try again."
             ) from None
         raise UnreadableImageError(

@@ -6,7 +6,6 @@ attempt ends; nothing is used before its checksum is verified.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import http.client
 import os
@@ -128,8 +127,8 @@ def _move(source: Path, target: Path) -> None:
     """Put a finished folder in place; where one exists, only the files that both have change."""
     try:
         os.rename(source, target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+    except OSError:
+        if not target.is_dir():
             raise
         for path in sorted(path for path in source.rglob("*") if path.is_file()):
             place = target / path.relative_to(source)

@@ -170,7 +170,7 @@ def _read_all(images: Images) -> ArrayImages:
     for positions in torch.arange(len(images)).split(_CHUNK):
         try:
             pixels[positions] = images.read(positions)
-        except InputError:
-            problems += find_unreadable(images, positions)
+        except InputError as error:  # of a disk, it may not come again
+            problems += find_unreadable(images, positions) or [str(error)]
     refuse_unreadable(problems)
     return ArrayImages(pixels)

@@ -122,7 +122,7 @@ def shape_of(found: Mapping[str, Tensor], facts: Mapping[str, Any], source: str)
     numbers = {int(name.split(".")[1]) for name in found if name.startswith("blocks.")}
     depth = len(numbers)
     if numbers != set(range(depth)) or not depth:
-        raise InputError(f"{source} is no whole vision transformer: some of its blocks are missing")
+        raise InputError(f"{source} is no whole vision transformer: blocks are missing.")
     stated = facts.get("num_attention_heads") or group_of(facts, "model_args").get("num_heads")
     heads = stated or _HEADS.get(width)
     if not isinstance(heads, int) or heads < 1 or width % heads:
@@ -157,15 +157,12 @@ def check_tensors(found: Mapping[str, Tensor], shape: ViTShape, source: str) -> 
     given = {name: one.shape for name, one in found.items()}
     for name in sorted(wanted.keys() | given.keys()):
         if wanted.get(name) != given.get(name):
-            has, needs = (_shape_text(shapes.get(name)) for shapes in (given, wanted))
+            has = list(given[name]) if name in given else "missing"
+            needs = list(wanted[name]) if name in wanted else "none"
             raise InputError(
-                f"{source} is no vision transformer of a known kind: its {name} is {has}, where "
-                f"{needs} is expected."
+                f"{source} is no vision transformer of a known kind: its tensor {name} is {has}, "
+                f"where {needs} is expected."
             )
-
-
-def _shape_text(shape: torch.Size | None) -> str:
-    return "missing" if shape is None else f"{list(shape)}"
 
 
 def resize_positions(found: dict[str, Tensor], grid: int) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from remnant.cores import usable_cores
-from remnant.data.decode import decode_file, frame_picture, picture_size
+from remnant.data.decode import FailingDiskError, decode_file, frame_picture, picture_size
 from remnant.data.file_images import MAX_IN_MEMORY_BYTES, FileImages, PathTable
 from remnant.errors import InputError
 from remnant.images import ArrayImages, Images
@@ -76,6 +76,8 @@ def try_each(given: RawInputs, size: int) -> tuple[Images, dict[int, str]]:
     def decode(index: int) -> None:
         try:
             images[index] = _framed(given.items[index], size, f"image {index}")
+        except FailingDiskError:
+            raise
         except InputError as error:
             problems[index] = str(error)
 

@@ -251,7 +251,7 @@ def forget_with_receipt(
         check_receipt_path(target)
     store = Path(path).resolve()
     with only_updater(store):
-        file = which_file(store)
+        old_file = which_file(store)
         before, is_stopped = read_store(store), has_checkpoint(store)
         after, message = forget_class(before, name)
         receipt = make_receipt(store, before, after, name)
@@ -261,7 +261,7 @@ def forget_with_receipt(
             with dropping_previous(store):
                 write_store(store, after)
         except BaseException:  # some come after the class is forgotten
-            if target is not None and which_file(store) == file:
+            if target is not None and which_file(store) == old_file:
                 target.unlink(missing_ok=True)
             raise
     if is_stopped:

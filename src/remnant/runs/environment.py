@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import logging
 import platform
 import subprocess
 import time
@@ -17,6 +18,8 @@ from remnant.cores import usable_cores
 from remnant.files import write_json
 from remnant.runs.run_folder import ENVIRONMENT
 from remnant.training.processes import TrainingConfig, acceleration_of, threads_of
+
+log = logging.getLogger(__name__)
 
 _PACKAGES = (
     "torch",
@@ -55,7 +58,7 @@ def write_environment(folder: Path, training: TrainingConfig) -> None:
 def as_begun(folder: Path, training: TrainingConfig) -> TrainingConfig:
     """The config with the threads and the precision that the run began with.
 
-    Unless it names them itself: what a machine chooses, another one may choose otherwise.
+    Settings that the config names stay; for the others another machine might choose differently.
     """
     try:
         recorded = json.loads((folder / ENVIRONMENT).read_bytes())
@@ -67,11 +70,13 @@ def as_begun(folder: Path, training: TrainingConfig) -> TrainingConfig:
         changes["threads"] = threads
     if training.precision == "auto" and precision in ("32-true", "bf16-mixed"):
         changes["precision"] = precision
+        if precision != acceleration_of(training).precision:
+            log.warning("The run goes on in %s, in which it began on another machine.", precision)
     return training.model_copy(update=changes)
 
 
 def _entry(recorded: object, *names: str) -> object:
-    """An entry of environment.json; None where it has none, as those of 0.1.0 may not."""
+    """An entry of environment.json; None where there is none, as in files of 0.1.0."""
     for name in names:
         recorded = recorded.get(name) if isinstance(recorded, dict) else None
     return recorded

@@ -66,7 +66,7 @@ class EventLog:
         # those that a power cut turned into something else.
         kept = self._file.read(counters.events_bytes)
         lines = kept[: kept.rfind(b"\n") + 1].splitlines(keepends=True)
-        whole = b"".join(line for line in lines if _is_event(line))
+        whole = b"".join(line for line in lines if _parse(line) is not None)
         if not kept.startswith(whole):
             self._file.seek(0)
             self._file.write(whole)
@@ -119,7 +119,8 @@ def read_events(path: Path) -> list[Json]:
     events = []
     # A run that was killed and resumed has its cut-off line in the middle, so any may be one.
     for line in path.read_bytes().splitlines():
-        if _is_event(line) and _has_numbers(event := json.loads(line)):
+        event = _parse(line)
+        if event is not None and _is_whole(event):
             events.append(event)
     return events
 
@@ -156,19 +157,22 @@ def setting(config: Json, name: str) -> Any:
     return value
 
 
-def _has_numbers(event: Json) -> bool:
+def _is_whole(event: Json) -> bool:
     """Whether an event has what its readers count on; in a damaged file it may not."""
     needed = _NUMBERS.get(str(event.get("event")), [])
     values = [event.get(name) for name in needed]
     values += [event[name] for name in _OPTIONAL_NUMBERS if event.get(name) is not None]
     names, terms = event.get("class_names") or [], event.get("terms") or {}
-    is_whole = isinstance(names, list) and isinstance(terms, dict)
-    values += [value for value in terms.values() if value is not None] if is_whole else []
-    return is_whole and all(isinstance(value, int | float) for value in values)
-
-
-def _is_event(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
+    if not (isinstance(names, list) and isinstance(terms, dict)):
         return False
+    values += [value for value in terms.values() if value is not None]
+    is_numeric = all(isinstance(value, int | float) for value in values)
+    return is_numeric and isinstance(event.get("phase", ""), str)
+
+
+def _parse(line: bytes) -> Json | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) else None

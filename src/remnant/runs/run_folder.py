@@ -335,11 +335,14 @@ def find_runs(folders: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _runs_inside(folder: Path) -> Iterator[Path]:
+def _runs_inside(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """Not through links that lead back to a folder above."""
     if (folder / CONFIG).is_file():
         yield folder
         return
+    here = folder.resolve()
+    if here in above:
+        return
     for child in sorted(folder.iterdir()):
-        is_loop = child.is_symlink() and folder.resolve().is_relative_to(child.resolve())
-        if child.is_dir() and not child.name.startswith(".") and not is_loop:
-            yield from _runs_inside(child)
+        if child.is_dir() and not child.name.startswith("."):
+            yield from _runs_inside(child, above | {here})

@@ -30,6 +30,7 @@ _OF_ONE_RUN = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError,
     RuntimeError, TypeError, ValueError,
 )  # fmt: skip
+_MOST_DIGITS = 18  # of a seed
 # Errors of the disk, which the next run would meet too.
 _NO_USE_TO_GO_ON = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
@@ -60,13 +61,10 @@ def expand(
     grid = grid or {}
     if len(given) == 1 and not seeds and not orders and not grid:
         return None
-    for seed in seeds:
-        if not (seed.isascii() and seed.isdigit()):
-            raise InputError(f"--seeds takes whole numbers, as in 1,2,3; got {seed!r}.")
     axes = [[(f"{_short(key, grid)}-{as_folder_name(value)}", {key: value}) for value in values]
             for key, values in grid.items()]  # fmt: skip
     axes.append([(f"order-{as_folder_name(order)}", {"stream.order": order}) for order in orders])
-    axes.append([(f"seed-{int(seed)}", {"seed": int(seed)}) for seed in seeds])
+    axes.append([(f"seed-{seed}", {"seed": seed}) for seed in parse_seeds(seeds)])
     expanded: dict[str, RunConfig] = {}
     for config in given:
         first = [as_folder_name(config.recipe)] if len(given) > 1 else []
@@ -81,6 +79,20 @@ def expand(
     return expanded
 
 
+def parse_seeds(texts: Sequence[str]) -> list[int]:
+    """The numbers that were given with --seeds.
+
+    Raises:
+        InputError: One is no whole number, or too long to be a seed.
+    """
+    for text in texts:
+        if not (text.isascii() and text.isdigit()):
+            raise InputError(f"--seeds takes whole numbers, as in 0,1,2; got {text!r}.")
+        if len(text) > _MOST_DIGITS:
+            raise InputError(f"--seeds takes at most {_MOST_DIGITS} digits; one has {len(text):,}.")
+    return [int(text) for text in texts]
+
+
 def _short(key: str, keys: Iterable[str]) -> str:
     """The last part of a key, or all of it where others of the grid end alike."""
     last = key.rpartition(".")[2]
@@ -91,7 +103,7 @@ def as_folder_name(value: Any) -> str:
     """A value as a folder's name or part of one; it leads into no other folder."""
     text = value if isinstance(value, str) else json.dumps(value)
     sign = "-" if isinstance(value, int | float) and value < 0 else ""
-    return sign + (re.sub(r"[^A-Za-z0-9._+]+", "-", text).strip("-.") or "none")
+    return sign + (re.sub(r"[^\w.+]+", "-", text).strip("-.") or "none")
 
 
 # ------------------------------------------------------------------------------ carrying them out

@@ -76,7 +76,7 @@ def check_cluster(options: ClusterOptions) -> None:
     load_submitit()
     cpus = options.slurm.get("cpus_per_task", 1)
     if type(cpus) is not int or cpus < 1:
-        raise InputError(f"--set-slurm cpus_per_task must be a whole number; got {cpus!r}.")
+        raise InputError(f"--set-slurm cpus_per_task must be a whole number above 0; got {cpus!r}.")
     if "nodes" in options.slurm or "tasks_per_node" in options.slurm:
         raise InputError(
             "a job of a study has one node and one task, which starts a process per GPU. For more "

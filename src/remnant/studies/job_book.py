@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from remnant.errors import InputError, how_to_install
-from remnant.files import only_writer, read_json_object, write_json
+from remnant.files import make_folder, only_writer, read_json_object, write_json
 from remnant.studies.study_runs import StudyRun
 
 ClusterKind = Literal["slurm", "local"]
@@ -98,6 +98,7 @@ def _is_alive(folder: Path, process_id: str) -> bool:
 def only_submitter(folder: Path) -> Iterator[None]:
     """Two commands at once would give the same runs to two jobs."""
     lock = folder / _LOCK
+    make_folder(folder)
     lock.touch()
     with only_writer(lock):
         yield

@@ -96,7 +96,7 @@ def open_study(study: Study, request: StudyRequest, out: Path) -> StudyFolder:
     whole = request
     if (path / STUDY_FILE).exists():
         known = read_request(path)
-        if _kind(known) != _kind(request):
+        if _is_other(known, request):
             raise InputError(
                 f"{path} already holds a study with other settings or of other images. Choose "
                 "another --out."
@@ -121,8 +121,14 @@ def reopen_study(folder: Path, study: Study) -> StudyFolder:
     return StudyFolder(folder, study, request, _runs(study, request))
 
 
-def _kind(request: StudyRequest) -> tuple[object, ...]:
-    return request.study, request.scale, request.equal, request.contest
+def _is_other(known: StudyRequest, request: StudyRequest) -> bool:
+    """Whether they are about different things, and not two parts of one."""
+    contest = known.contest
+    if contest is not None and request.contest is not None and not contest.images:
+        # It was written before images had fingerprints.
+        contest = contest.model_copy(update={"images": request.contest.images})
+    before = (known.study, known.scale, known.equal, contest)
+    return before != (request.study, request.scale, request.equal, request.contest)
 
 
 def _runs(study: Study, request: StudyRequest) -> list[StudyRun]:

@@ -26,7 +26,10 @@ def verdict(ranked: Sequence[Cell]) -> str:
 def _first_place(ranked: Sequence[Cell], found: Difference) -> str:
     first, second = (cell.row.label for cell in ranked[:2])
     if judge(found) != "agrees":
-        return f"{first} is not safely ahead of {second}: give more --seeds to tell."
+        over_seeds = difference(ranked[0], ranked[1], LAST)
+        is_clear = over_seeds is not None and over_seeds.count > 1 and judge(over_seeds) == "agrees"
+        need = "there are too few test images" if is_clear else "give more --seeds"
+        return f"{first} is not safely ahead of {second}: {need} to tell."
     margin = "" if found.margin is None else f" ± {found.margin:.1f}"
     runs = "one run each" if found.count == 1 else f"{found.count} seeds"
     return f"{first} is first, {found.mean:.1f}{margin} points above {second} ({runs})."

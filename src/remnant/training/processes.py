@@ -35,10 +35,10 @@ _TERMS_BYTES = 2048  # size of the message with the loss terms of one step
 
 
 class TrainingConfig(Settings):
-    """Devices, precision and logging of a run; changes results by rounding at most.
+    """Devices, precision and logging of a run.
 
-    But `accumulate` changes those of networks with batch normalisation, whose statistics are then
-    those of a part of the batch.
+    They change results by rounding at most, except `accumulate`: batch normalisation then uses the
+    statistics of a part of the batch.
     """
 
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # "auto": a GPU if there is one

@@ -16,6 +16,7 @@ from remnant.reports.charts.canvas import (
     INK,
     MARKERS,
     SERIES,
+    as_label,
     put_legend_above,
     render,
     set_byte_axis,
@@ -110,7 +111,8 @@ def _draw_losses(axes: Axes, run: RunFolder) -> None:
     curves = loss_curves(run.events)
     for index, (name, (steps, means)) in enumerate(curves.terms.items()):
         style = "-" if index < len(SERIES) else "--"
-        axes.plot(steps, means, style, color=SERIES[index % len(SERIES)], label=name, linewidth=1.3)
+        color = SERIES[index % len(SERIES)]
+        axes.plot(steps, means, style, color=color, label=as_label(name), linewidth=1.3)
     for start in curves.task_starts[1:]:
         axes.axvline(start, color=INK, linewidth=0.7, linestyle=(0, (2, 3)), alpha=0.55)
     finite = np.concatenate([means[~np.isnan(means)] for _, means in curves.terms.values()])
