@@ -173,7 +173,7 @@ def test_one_class_alone_is_always_the_answer() -> None:
 
 
 def test_more_images_of_a_known_class_are_kept_beside_the_old_ones() -> None:
-    bright = filled(200)
+    bright = np.concatenate([filled(level, count=1) for level in range(200, 206)])
     learner = taught(stripes("a", "c")).partial_fit(bright, ["a"] * len(bright))
     assert learner.classes_.tolist() == ["a", "c"]
     kept = learner.remembered("a").stored.mean(axis=(1, 2, 3))

@@ -92,7 +92,7 @@ def test_a_folder_of_another_study_is_refused(command: Command, out: Path) -> No
     command("reproduce", "components", "--columns", "published", "--out", out)
     (out / "components-mini").rename(out / "mask-ratio-mini")
     said = command("reproduce", "mask-ratio", "--out", out).sentence
-    assert "already holds a study with other settings. Choose another --out." in said
+    assert "already holds a study with other settings or of other images." in said
     assert "must be the folder of a study" in command("study", out).sentence
 
 
