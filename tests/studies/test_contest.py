@@ -116,6 +116,9 @@ def test_other_images_are_another_contest(images: Path) -> None:
     (images / ".DS_Store").touch()
     (images / "a" / ".DS_Store").touch()
     assert fingerprint_of(images) == before
+    (images / "a" / "lost.png").symlink_to("nowhere.png")
+    assert fingerprint_of(images) != before
+    (images / "a" / "lost.png").unlink()
     with next(images.rglob("*.png")).open("ab") as file:
         file.write(b"x")
     assert fingerprint_of(images) != before

@@ -127,8 +127,7 @@ def place_of(dataset: str, data_root: Path | None) -> dict[str, str]:
     """
     from remnant.data import DATASETS
 
-    needs_path = DATASETS.find(dataset, "data.dataset").needs_path
-    place = "data.path" if needs_path else "data.root"
+    place = DATASETS.find(dataset, "data.dataset").place_setting
     return {} if data_root is None else {place: str(data_root)}
 
 

@@ -56,7 +56,7 @@ def open_folder(path: Path, size: int, workers: int) -> Source:
             f"data.path must be a folder of images; {path} is not a folder. Check the path, "
             "or give another with --data-root."
         )
-    if (path / "train").is_dir() and subfolders(path / "train"):
+    if has_splits(path):
         return _open_splits(path, size, workers)
     names = subfolders(path)
     if not names:
@@ -96,6 +96,12 @@ def _choose_test(images: ImageSet, names: Sequence[str]) -> torch.Tensor:
         order = torch.randperm(len(positions), generator=generator(0, "folder-test", name))
         is_test[positions[order[:count]]] = True
     return is_test
+
+
+def has_splits(folder: Path) -> bool:
+    """Whether its classes are below train, and below test, instead of in the folder itself."""
+    train = folder / "train"
+    return train.is_dir() and bool(subfolders(train))
 
 
 def subfolders(folder: Path) -> tuple[str, ...]:

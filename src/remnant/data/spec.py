@@ -81,6 +81,11 @@ class DatasetSpec:
     check: Callable[[Path], list[str]] | None = None
 
     @property
+    def place_setting(self) -> str:
+        """The setting that says where its images are."""
+        return "data.path" if self.needs_path else "data.root"
+
+    @property
     def name(self) -> str:
         return self.facts.name
 

@@ -41,7 +41,7 @@ def open_run(folder: Path, data_root: Path | None = None) -> FinishedRun:
     """
     require_finished(folder)
     config = load_config(folder / CONFIG)
-    place = "data.path" if DATASETS[config.data.dataset].needs_path else "data.root"
+    place = DATASETS[config.data.dataset].place_setting
     places = {} if data_root is None else {place: str(data_root)}
     config = override(config, places | {"training.devices": 1, "training.num_nodes": 1})
     checkpoints, known = Checkpoints(folder / CHECKPOINTS), describe_dataset(config.data)

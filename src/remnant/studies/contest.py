@@ -9,7 +9,7 @@ from shlex import quote
 
 from pydantic import BaseModel, ConfigDict
 
-from remnant.data.folder import list_images, subfolders
+from remnant.data.folder import has_splits, list_images, subfolders
 from remnant.errors import InputError, nearest
 from remnant.memory import CODECS
 from remnant.memory.codecs.rates import RateConfig
@@ -42,10 +42,11 @@ def fingerprint_of(folder: Path) -> str:
     """Another one once an image is added, removed or replaced by a file of another size."""
     digest = hashlib.sha256()
     splits = [folder / name for name in ("train", "test")]
-    for place in splits if _has_splits(folder) else [folder]:
+    for place in splits if has_splits(folder) else [folder]:
         paths, _ = list_images(place, subfolders(place) if place.is_dir() else ())
         for index in range(len(paths)):
-            size = paths[index].stat().st_size
+            path = paths[index]
+            size = path.stat().st_size if path.exists() else None  # a link may lead nowhere
             digest.update(os.fsencode(f"{place.name}/{paths.name(index)} {size}\n"))
     return digest.hexdigest()
 
@@ -160,9 +161,4 @@ def learn_command(winner: Cell, request: ContestRequest) -> str:
 def _training_folder(request: ContestRequest) -> str:
     """The folder of class folders: `remnant learn` would take train and test for classes."""
     folder = Path(request.folder)
-    return str(folder / "train") if _has_splits(folder) else request.folder
-
-
-def _has_splits(folder: Path) -> bool:
-    train = folder / "train"
-    return train.is_dir() and bool(subfolders(train))
+    return str(folder / "train") if has_splits(folder) else request.folder
