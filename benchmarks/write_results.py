@@ -3,6 +3,7 @@
 A part stands between two comments. From run folders, below RUNS or kept in docs/runs:
     <!-- runs: NAME ... -->         the table of these runs, up to <!-- /runs -->
     <!-- measured: NAME ... -->     within a line: their Avg / Last / F, up to <!-- / -->
+    <!-- arms -->                   what was tried for the flagship (arms.py), up to <!-- /arms -->
 From studies, as far as their runs are in docs/runs:
     <!-- study: NAME SCALE -->      its tables and verdicts, up to <!-- /study -->
     <!-- figure: NAME SCALE -->     its figures, up to <!-- /figure -->
@@ -29,6 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.arms import arms_table
 from remnant.config import RunConfig
 from remnant.files import write_bytes, write_json
 from remnant.methods import METHODS
@@ -59,6 +61,7 @@ from remnant.studies.study_tables import (
 )
 
 DOCS = Path(__file__).parents[1] / "docs"
+KEPT = DOCS / "runs"
 PAGES = (
     *(DOCS / f"{name}.md" for name in ("results", "claims", "performance")),
     *sorted((DOCS / "methods").glob("*.md")),
@@ -69,6 +72,7 @@ _TABLE = re.compile(r"(<!-- published: ([^>]*?) -->\n).*?(<!-- /published -->)",
 _OF_STUDIES = re.compile(
     r"(<!-- (study|figure|claims): ([^>]*?) -->\n).*?(<!-- /\2 -->)", re.DOTALL
 )
+_ARMS = re.compile(r"(<!-- arms -->\n).*?(<!-- /arms -->)", re.DOTALL)
 _IN_LINE = re.compile(r"(<!-- (printed|measured): ([^>]*?) -->).*?(<!-- / -->)")
 SEEDS = range(6)  # three for most cells, six where three could not decide (docs/protocol.md)
 SCALES: tuple[StudyScale, ...] = ("mini", "lite", "paper")
@@ -117,7 +121,7 @@ def _find_printed(name: str, choice: str | None) -> dict[str, Any]:
 
 
 def _read_run(name: str, _: str | None = None) -> dict[str, Any]:
-    result = json.loads((DOCS / "runs" / name / "result.json").read_bytes())
+    result = json.loads((KEPT / name / "result.json").read_bytes())
     keys = ("average_accuracy", "last_accuracy", "forgetting")
     return {number: result[key] for number, key in zip(_NUMBERS, keys, strict=True)}
 
@@ -139,7 +143,7 @@ def _join(values: dict[str, Any]) -> str:
 def measured() -> dict[str, dict[str, Any]]:
     """The recipes that were run as they are, with hours and hardware."""
     found = {}
-    for folder in sorted((DOCS / "runs").iterdir()):
+    for folder in sorted(KEPT.iterdir()):
         if folder.name in RECIPES:
             environment = json.loads((folder / "environment.json").read_bytes())
             result = json.loads((folder / "result.json").read_bytes())
@@ -155,7 +159,7 @@ def measured() -> dict[str, dict[str, Any]]:
 def trials() -> dict[str, int]:
     """How many settings of each method were tried on held-out images, whatever the classes."""
     found: dict[str, set[str]] = {}
-    for path in (DOCS / "runs").glob("trial-*/config.json"):
+    for path in KEPT.glob("trial-*/config.json"):
         config = json.loads(path.read_bytes())
         if config["data"]["holdout_ratio"] > 0:
             tried = json.dumps([config[part] for part in ("augment", "memory", "method")])
@@ -202,7 +206,7 @@ def write_figures(text: str) -> None:
 @cache
 def gather(name: str, scale: StudyScale) -> Evidence:
     """A study as far as its runs are kept: the columns that have any, all rows."""
-    study, folder = find_study(name), DOCS / "runs"
+    study, folder = find_study(name), KEPT
     runs = runs_of(study, scale, SEEDS)
     shown: set[str] = set()
     used = []
@@ -313,7 +317,7 @@ def _place(judgement: Judgement) -> str:
 
 def _keep(runs: Path, name: str) -> Path:
     """The files of a run that its row needs, kept beside the documents."""
-    kept = DOCS / "runs" / name
+    kept = KEPT / name
     if runs != kept.parent and is_finished(runs / name):
         kept.mkdir(parents=True, exist_ok=True)
         for file in _FILES:
@@ -344,7 +348,7 @@ def _runs_table(runs: list[RunFolder]) -> Table:
     return Table(headers, rows, first_number=2)
 
 
-def fill_runs(text: str, runs: Path = DOCS / "runs") -> str:
+def fill_runs(text: str, runs: Path = KEPT) -> str:
     """A page with the tables of runs, which are copied to docs/runs unless they are there."""
 
     def fill(match: re.Match[str]) -> str:
@@ -357,7 +361,8 @@ def fill_runs(text: str, runs: Path = DOCS / "runs") -> str:
         table, _ = _without_empty(_runs_table([read_run(folder) for folder in folders]))
         return f"{opening}{to_markdown(table)}{closing}"
 
-    return _OF_RUNS.sub(fill, text)
+    text = _OF_RUNS.sub(fill, text)
+    return _ARMS.sub(lambda match: f"{match[1]}{to_markdown(arms_table(KEPT))}{match[2]}", text)
 
 
 def _keep_study_runs(runs: Path) -> None:
@@ -386,7 +391,7 @@ def _keep_pictures(runs: Path, name: str) -> None:
     """What a run has redrawn: after some of its tasks, and after the last one for the details."""
     last = sorted((runs / name / RECONSTRUCTIONS).glob("*.safetensors"))[-1:]
     for path in [*(runs / name / DRAWINGS).glob("*.safetensors"), *last]:
-        kept = DOCS / "runs" / path.relative_to(runs)
+        kept = KEPT / path.relative_to(runs)
         kept.parent.mkdir(exist_ok=True)
         shutil.copyfile(path, kept)
 
@@ -394,8 +399,8 @@ def _keep_pictures(runs: Path, name: str) -> None:
 def main() -> None:
     if len(sys.argv) > 2:
         sys.exit(__doc__)
-    runs = Path(sys.argv[1]) if len(sys.argv) == 2 else DOCS / "runs"
-    if runs != DOCS / "runs":
+    runs = Path(sys.argv[1]) if len(sys.argv) == 2 else KEPT
+    if runs != KEPT:
         _keep_study_runs(runs)
     texts = {page: fill_runs(page.read_text(), runs) for page in PAGES}
     rows = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in measured().items()]

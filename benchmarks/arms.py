@@ -1,0 +1,163 @@
+"""What was tried for the flagship, and what became of it: the table in docs/methods/bimae-trials.md.
+
+An arm is one change at one budget, in pairs of trials that differ in it: the changed one first. The
+rule (docs/protocol.md) keeps it if the mean of its gains in Avg and Last is at least a point and F
+rises by at most 2, both averaged over the pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from remnant import metrics
+from remnant.reports.result_tables import Table
+from remnant.runs.run_folder import read_run
+
+GAIN = 1.0  # points of Avg and Last together
+FORGETTING = 2.0  # points by which F may rise
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One change at one budget."""
+
+    tried: str
+    section: str  # where the page tells of it
+    budget: str
+    pairs: tuple[tuple[str, str], ...]  # folders below docs/runs without `trial-`: with, without
+    decision: str
+
+    def gains(self, runs: Path) -> tuple[float, float, float]:
+        """Mean gains in Avg, Last and F."""
+        found = [_gains(runs / f"trial-{arm}", runs / f"trial-{base}") for arm, base in self.pairs]
+        average, last, forgetting = (mean(column) for column in zip(*found, strict=True))
+        return average, last, forgetting
+
+
+def is_kept_by_rule(average: float, last: float, forgetting: float) -> bool:
+    return (average + last) / 2 >= GAIN and forgetting <= FORGETTING
+
+
+def _gains(arm: Path, base: Path) -> list[float]:
+    """Gains of a run over another, after as many tasks as both have."""
+    results = [read_run(path).result for path in (arm, base)]
+    num_tasks = min(len(result.accuracies) for result in results)
+    numbers = [
+        (
+            metrics.average(result.accuracies[:num_tasks]),
+            metrics.last(result.accuracies[:num_tasks]),
+            metrics.forgetting(result.accuracy_matrix[:num_tasks]),
+        )
+        for result in results
+    ]
+    return [one - other for one, other in zip(*numbers, strict=True)]
+
+
+def arms_table(runs: Path) -> Table:
+    """A line for every arm: what it gained, what the rule says and what was decided."""
+    rows = []
+    for arm in ARMS:
+        gains = arm.gains(runs)
+        rows.append([
+            f"[{arm.tried}](#{arm.section})",
+            arm.budget,
+            arm.decision,
+            "keep" if is_kept_by_rule(*gains) else "drop",
+            str(len(arm.pairs)),
+            *(f"{gain:+.1f}" for gain in gains),
+        ])  # fmt: skip
+    headers = ["Tried", "Per class", "Decision", "By the rule", "Pairs", "Avg", "Last", "F"]
+    return Table(headers, rows, first_number=4)
+
+
+def _streams(arm: str, base: str, streams: str) -> tuple[tuple[str, str], ...]:
+    """The pair on several streams, whose letter stands in place of `*`."""
+    return tuple((arm.replace("*", one), base.replace("*", one)) for one in streams)
+
+
+_TRANSFORMER = "what-was-tried-at-mini-scale"
+_CONVOLUTIONS = "what-was-tried-with-convolutions"
+_TEACHER = "a-teacher-for-small-memories"
+_SCORES = "adjusted-scores-the-trials"
+_MASKED = "masked-training"
+_AT_60 = "at-60-kib-mean-weights-and-a-teacher"
+_FLAGSHIP = "conv-f6-q30-cv5-bal-*"  # at 6 KiB, before adjusted scores
+_KEPT, _DROPPED = "**kept**", "dropped"
+
+ARMS = (
+    Arm("Compressed whole images instead of compressed quarters", _TRANSFORMER, "60 KiB",
+        (("bimae-transform", "bimae-coded"),), _KEPT),
+    Arm("Transformer: twice the learning rate", _TRANSFORMER, "60 KiB",
+        (("exact-faster", "exact"),), "dropped: together with whole images it lost"),
+    Arm("Transformer: distillation", _TRANSFORMER, "60 KiB",
+        (("distill", "exact"),), "kept in `-patches`"),
+    Arm("Transformer: whole images in the last fifth of the steps", _TRANSFORMER, "60 KiB",
+        (("distill-unmasked", "distill"),), "kept in `-patches`"),
+    Arm("Transformer: in the last two fifths, at twice the rate", _TRANSFORMER, "60 KiB",
+        (("distill-unmasked-more-faster", "distill-unmasked"),), _DROPPED),
+    Arm("Transformer: new images shown as exemplars are", _TRANSFORMER, "60 KiB",
+        _streams("presentation-*-symmetric", "presentation-*-published", "ab"),
+        "kept in `-patches` and in `full-symmetric`"),
+    Arm("Wide, shallow convolutions instead of ResNet-32 (both `er`)", _CONVOLUTIONS, "6 KiB",
+        (("conv-er-conv-6k-q50-bal-a", "conv-er-r32-6k-q50-balanced-a"),
+         ("rival-er-conv-qauto-cv0.5", "rival-er-qauto-cv0.5")), "**kept**: ResNet-32 forgets less because it has learned less"),
+    Arm("Quality 30 and half of the new images coded, from 50 and none", _CONVOLUTIONS, "6 KiB",
+        _streams(_FLAGSHIP, "conv-f6-q50-cv0-bal-*", "ab"), _KEPT),
+    Arm("All new images coded, from half", _CONVOLUTIONS, "6 KiB",
+        (*_streams("conv-f6-q30-cv10-bal-*", _FLAGSHIP, "ab"),
+         ("conv-f6-q30-cv10-d", "conv-f6-q30-cv5-d")), _DROPPED),
+    Arm("All new images coded, from half", _CONVOLUTIONS, "1.5 KiB",
+        (("conv-f1-q20-cv10-bal-a", "teacher-1-none-a"),), _DROPPED),
+    Arm("Half of each batch new, prior corrected", _CONVOLUTIONS, "6 KiB",
+        _streams("conv-f6-q30-cv5-share-*", _FLAGSHIP, "ab"), _DROPPED),
+    Arm("Mean weights", _CONVOLUTIONS, "6 KiB",
+        (("conv-f6-q30-cv5-ema-a", "conv-f6-q30-cv5-bal-a"),), _DROPPED),
+    Arm("Mean weights", _AT_60, "60 KiB",
+        _streams("ema-60-*", "windows-60-*", "abd"), _DROPPED),
+    Arm("Later tasks at a rate of 0.02", _CONVOLUTIONS, "6 KiB",
+        (("conv-f6-q30-cv5-later-a", "conv-f6-q30-cv5-bal-a"),), _DROPPED),
+    Arm("A masked side branch with reconstruction", _CONVOLUTIONS, "6 KiB",
+        (("conv-f6-q50-cv0-bal-side20-a4", "conv-f6-q50-cv0-bal-a"),), _DROPPED),
+    Arm("Quality 10 instead of 20", _CONVOLUTIONS, "1.5 KiB",
+        (("conv-f1-q10-cv5-bal-a", "conv-f1-q20-cv5-bal-a"),), _DROPPED),
+    Arm("Quality 30 instead of 20", _CONVOLUTIONS, "1.5 KiB",
+        (("conv-f1-q30-cv5-bal-a", "conv-f1-q20-cv5-bal-a"),), _DROPPED),
+    Arm("Quarters in units of 8 px instead of whole images", _CONVOLUTIONS, "1.5 KiB",
+        (("units8-quarters-a", "scores-1.5-a-adjusted"),), _DROPPED),
+    Arm("Halves in units of 8 px instead of whole images", _CONVOLUTIONS, "1.5 KiB",
+        (("units8-halves-a", "scores-1.5-a-adjusted"),), _DROPPED),
+    Arm("A teacher, weight 1", _TEACHER, "1.5 KiB",
+        _streams("teacher-1-weight1-*", "teacher-1-none-*", "ab"), "dropped: weight 3 gains more"),
+    Arm("A teacher, weight 3", _TEACHER, "1.5 KiB",
+        _streams("teacher-1-weight3-*", "teacher-1-none-*", "abd"),
+        "dropped: a quarter more FLOPs, over the limit of 1.05"),
+    Arm("A teacher, weight 10", _TEACHER, "1.5 KiB",
+        (("teacher-1-weight10-a", "teacher-1-none-a"),), _DROPPED),
+    Arm("Aligned classifier rows, beside weight 3", _TEACHER, "1.5 KiB",
+        (("teacher-1-weight3-aligned-a", "teacher-1-weight3-a"),), _DROPPED),
+    Arm("A teacher, weight 1", _TEACHER, "6 KiB",
+        _streams("conv-f6-q30-cv5-distill-*", _FLAGSHIP, "ab"), _DROPPED),
+    Arm("A teacher, weight 3", _TEACHER, "6 KiB",
+        (*_streams("teacher-6-weight3-*", _FLAGSHIP, "ab"),
+         ("teacher-6-weight3-d", "conv-f6-q30-cv5-d")), _DROPPED),
+    Arm("A teacher, weight 1", _AT_60, "60 KiB",
+        _streams("teacher-60-weight1-*", "windows-60-*", "abde"), _DROPPED),
+    Arm("Scores adjusted by the number of images", _SCORES, "1.5 KiB",
+        _streams("scores-1.5-*-adjusted", "scores-1.5-*-plain", "abd"), _KEPT),
+    Arm("Scores adjusted by the number of images", _SCORES, "6 KiB",
+        _streams("scores-6-*-adjusted", "scores-6-*-plain", "abd"),
+        "**kept**: one weight for all budgets, decided over both"),
+    Arm("Windows", _MASKED, "60 KiB",
+        _streams("windows-60-*", "windows-60-*-whole", "abd"), _KEPT),
+    Arm("Windows, on other classes afterwards", _AT_60, "60 KiB",
+        _streams("windows-60-*", "windows-60-*-whole", "e"), "not used for the decision"),
+    Arm("Windows", _MASKED, "6 KiB",
+        _streams("windows-6-*", "scores-6-*-adjusted", "abd"),
+        "**kept** by the prototype's runs; these, made afterwards, speak against it"),
+    Arm("Windows", _MASKED, "1.5 KiB",
+        _streams("windows-1.5-*", "scores-1.5-*-adjusted", "abd"), "dropped below 50 exemplars"),
+    Arm("Windows and a teacher, weight 3", _MASKED, "1.5 KiB",
+        _streams("windows-1.5-*-teacher", "scores-1.5-*-adjusted", "ab"), _DROPPED),
+)  # fmt: skip
