@@ -1,4 +1,4 @@
-"""What was tried for the flagship, and what became of it: the table in docs/methods/bimae-trials.md.
+"""What was tried for the flagship and what became of it, a table of docs/methods/bimae-trials.md.
 
 An arm is one change at one budget, in pairs of trials that differ in it: the changed one first. The
 rule (docs/protocol.md) keeps it if the mean of its gains in Avg and Last is at least a point and F
@@ -102,7 +102,8 @@ ARMS = (
         "kept in `-patches` and in `full-symmetric`"),
     Arm("Wide, shallow convolutions instead of ResNet-32 (both `er`)", _CONVOLUTIONS, "6 KiB",
         (("conv-er-conv-6k-q50-bal-a", "conv-er-r32-6k-q50-balanced-a"),
-         ("rival-er-conv-qauto-cv0.5", "rival-er-qauto-cv0.5")), "**kept**: ResNet-32 forgets less because it has learned less"),
+         ("rival-er-conv-qauto-cv0.5", "rival-er-qauto-cv0.5")),
+        "**kept**: ResNet-32 forgets less because it has learned less"),
     Arm("Quality 30 and half of the new images coded, from 50 and none", _CONVOLUTIONS, "6 KiB",
         _streams(_FLAGSHIP, "conv-f6-q50-cv0-bal-*", "ab"), _KEPT),
     Arm("All new images coded, from half", _CONVOLUTIONS, "6 KiB",

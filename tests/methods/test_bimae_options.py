@@ -54,6 +54,7 @@ def test_the_defaults_are_the_settings_of_the_paper_and_all_beyond_it_is_off() -
         "view": "masked",
         "window_exemplars": 0,
         "side_ratio": 0.0,
+        "decoded_ratio": 1.0,
         "codec_view_ratio": 0.0,
         "label_smoothing": 0.0,
         "average_decay": 0.0,

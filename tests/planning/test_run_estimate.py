@@ -153,6 +153,18 @@ def test_windows_are_foreseen(
     assert 0.8 * whole["train_flops"] < told <= whole["train_flops"]  # 10 epochs of 0.55 for 6
 
 
+def test_fewer_images_decoded_take_less_and_are_foreseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment, "write_report", lambda *_: None)
+    config = tiny_config("digits-bimae-patches", method__first__epochs=6)
+    few = override(config, {"method.decoded_ratio": 0.1, "data.image_size": 16})
+    told = estimate(few)["train_flops"]
+    counted = experiment.run(few, tmp_path / "run").train_flops
+    assert told == pytest.approx(counted, rel=0.1)  # which images are decoded is drawn
+    assert told < 0.8 * estimate(override(few, {"method.decoded_ratio": 1.0}))["train_flops"]
+
+
 def test_a_method_that_chooses_its_codec_takes_no_less_than_its_base() -> None:
     """Its exemplars may be so small that a rehearsal keeps every image."""
     changes = {"memory.budget": "4images/class", "data.image_size": 16}

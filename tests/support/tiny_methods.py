@@ -124,6 +124,7 @@ def _stored_units() -> Trial:
         classify_weight=1.0,
         view="full",
         side_ratio=0.5,
+        decoded_ratio=0.5,
         exact_view_ratio=0.5,
         first=schedule(6, **QUICK_SGD),
     )

@@ -216,19 +216,27 @@ class BiMAE(Method[BiMAEConfig]):
         """Reconstruction and detail loss of the images `rows`, which are known whole.
 
         Chosen: an exact view gives no target, since most of its pixels are unknown, so it counts
-        in the classification alone; the mean is still over all images of the batch.
+        in the classification alone; the mean is still over all images of the batch. So is that of
+        a share of the images (`decoded_ratio`), which stand for those that are not decoded.
         """
         views, noise = batch.views, batch.draw("fine mask", 2, self.network.num_patches)
-        share = len(rows) / len(views)
-        if share == 0:
+        chosen = torch.nonzero(self._is_decoded(batch)[rows]).flatten()
+        if len(chosen) == 0:
             names = ["reconstruct", *(["detail"] if self.config.has_detail_branch else [])]
             return dict.fromkeys(names, views.new_zeros(()))
         if len(encoded.main) > len(rows):
             encoded = encoded.select(rows)
-        if share < 1:
+        if len(chosen) < len(rows):
+            encoded, rows = encoded.select(chosen), rows[chosen]
+        weight = len(rows) / (self.config.decoded_ratio * len(views))
+        if len(rows) < len(views):
             views, noise = views[rows], noise[rows]
         terms = redrawing_terms(self.network, self.config, views, encoded, noise)
-        return {name: share * term for name, term in terms.items()}
+        return {name: weight * term for name, term in terms.items()}
+
+    def _is_decoded(self, batch: Batch) -> Tensor:
+        """Which images are redrawn if they are seen masked: bool [B]."""
+        return batch.draw("decode") < self.config.decoded_ratio
 
     def _is_unmasked(self, step: int, num_steps: int) -> bool:
         ratio = Decimal(str(self.config.unmasked_ratio))  # 0.7 of 10 steps are 7, not 6
@@ -275,8 +283,8 @@ class BiMAE(Method[BiMAEConfig]):
 
     def row_kinds(self, batch: Batch) -> Tensor:
         """See `TellsRows`."""
-        has_side = self.config.view == "full"
-        return (self._is_side(batch) if has_side else torch.zeros_like(batch.is_replay)).long()
+        kinds = self._is_decoded(batch).long()
+        return torch.where(self._is_side(batch), kinds + 1, 0) if self.config.view == "full" else kinds
 
     def _learn_masked(self, batch: Batch, rows: Tensor, masked: Encoded, scores: Tensor) -> Terms:
         """What the images `rows` of the batch learn masked, given their `scores` as a whole."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -65,12 +66,12 @@ def _mean_flops(method: Method[Any], phase: Phase, batch: Batch) -> float:
     """FLOPs of a row, on average over the kinds that the method tells apart."""
     if not isinstance(method, TellsRows):
         return _flops_of_row(method, phase, batch)
-    kinds = method.row_kinds(batch)
-    shares = torch.bincount(method.row_kinds(_many_rows(batch))) / _MANY
+    many = _many_rows(batch)  # rather than the few at hand, where a rare kind may be missing
+    kinds = method.row_kinds(many)
     total = 0.0
     for kind in kinds.unique().tolist():
-        rows = torch.nonzero(kinds == kind).flatten()[:_COUNTED]
-        total += float(shares[kind]) * _count(method, phase, batch.take(rows))
+        rows = torch.nonzero(kinds == kind).flatten()
+        total += len(rows) / _MANY * _count(method, phase, many.take(rows[:_COUNTED]))
     return total
 
 
@@ -87,11 +88,12 @@ def _flops_of_row(method: Method[Any], phase: Phase, batch: Batch) -> float:
 
 def _many_rows(batch: Batch) -> Batch:
     """The first row many times, with other draws: to see how often rows are of which kind."""
-    rng = torch.Generator().manual_seed(0)
-    return replace(
-        batch.take(torch.zeros(_MANY, dtype=torch.int64)),
-        draw=lambda _, *shape: torch.rand(_MANY, *shape, generator=rng),
-    )
+
+    def draw(name: str, *shape: int) -> Tensor:
+        rng = torch.Generator().manual_seed(crc32(name.encode()))
+        return torch.rand(_MANY, *shape, generator=rng)
+
+    return replace(batch.take(torch.zeros(_MANY, dtype=torch.int64)), draw=draw)
 
 
 def _batches(phase: Phase, look: Preprocessing) -> Iterator[tuple[bool, Batch]]:
