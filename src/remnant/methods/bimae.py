@@ -284,7 +284,9 @@ class BiMAE(Method[BiMAEConfig]):
     def row_kinds(self, batch: Batch) -> Tensor:
         """See `TellsRows`."""
         kinds = self._is_decoded(batch).long()
-        return torch.where(self._is_side(batch), kinds + 1, 0) if self.config.view == "full" else kinds
+        if self.config.view == "full":
+            return torch.where(self._is_side(batch), kinds + 1, 0)
+        return kinds
 
     def _learn_masked(self, batch: Batch, rows: Tensor, masked: Encoded, scores: Tensor) -> Terms:
         """What the images `rows` of the batch learn masked, given their `scores` as a whole."""
