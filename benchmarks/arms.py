@@ -82,6 +82,7 @@ _CONVOLUTIONS = "what-was-tried-with-convolutions"
 _TEACHER = "a-teacher-for-small-memories"
 _SCORES = "adjusted-scores-the-trials"
 _MASKED = "masked-training"
+_DECODED = "decoding-a-share-of-the-images"
 _AT_60 = "at-60-kib-mean-weights-and-a-teacher"
 _FLAGSHIP = "conv-f6-q30-cv5-bal-*"  # at 6 KiB, before adjusted scores
 _KEPT, _DROPPED = "**kept**", "dropped"
@@ -100,6 +101,13 @@ ARMS = (
     Arm("Transformer: new images shown as exemplars are", _TRANSFORMER, "60 KiB",
         _streams("presentation-*-symmetric", "presentation-*-published", "ab"),
         "kept in `-patches` and in `full-symmetric`"),
+    Arm("Transformer: a quarter of the images decoded", _DECODED, "60 KiB",
+        _streams("decoded-quarter-*", "decoded-all-*", "ab"), _DROPPED),
+    Arm("Transformer: the same, more epochs at equal FLOPs", _DECODED, "60 KiB",
+        _streams("decoded-quarter-equal-*", "decoded-all-*", "ab"), _DROPPED),
+    Arm("Transformer: the same, twice the epochs in equal time", _DECODED, "60 KiB",
+        _streams("decoded-quarter-longer-*", "decoded-all-*", "ab"),
+        "dropped: 1.36 times the FLOPs"),
     Arm("Wide, shallow convolutions instead of ResNet-32 (both `er`)", _CONVOLUTIONS, "6 KiB",
         (("conv-er-conv-6k-q50-bal-a", "conv-er-r32-6k-q50-balanced-a"),
          ("rival-er-conv-qauto-cv0.5", "rival-er-qauto-cv0.5")),

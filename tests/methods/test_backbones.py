@@ -26,5 +26,5 @@ def test_a_backbone_has_no_weights_for_masked_images() -> None:
 
 @pytest.mark.parametrize("name", ["expandable", "expandable-pruned", "simple-expandable"])
 def test_methods_that_grow_by_residual_networks_say_so(name: str) -> None:
-    with pytest.raises(InputError, match="grows by residual networks"):
+    with pytest.raises(InputError, match="cuts and copies residual networks"):
         make_residual(name, backbone=CONV)

@@ -54,7 +54,7 @@ def residual_builder(config: BackboneConfig, num_channels: int) -> Callable[[], 
     """
     if config.name == "conv":
         raise InputError(
-            "this method grows by residual networks; method.backbone.name must be one of "
+            "this method cuts and copies residual networks; method.backbone.name must be one of "
             "resnet8, resnet14, resnet20, resnet32, resnet18; got conv."
         )
 
