@@ -12,7 +12,7 @@ _ALIKE = {
 
 STUDY = Study(
     name="demo",
-    title="Ten digits, two at a time, in 2 KiB of memory per class",
+    title="Ten digits, two at a time",
     source="",
     question="Who still knows the first digits after the last?",
     rows=(
