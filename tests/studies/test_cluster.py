@@ -74,7 +74,11 @@ def test_a_failing_run_stops_no_other_job_and_what_is_done_gets_no_second_job(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_preempted_job_is_queued_again_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
+def test_a_preempted_job_is_queued_again_and_ends_as_if_nothing_had_been(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It must be seen between its first checkpoint and its end, on a fast machine too.
+    monkeypatch.setattr(cluster, "POLL_SECONDS", 0.005)
     longer = {"method__first__epochs": 12}
     told = PreemptsOnce(tmp_path / "a")
     runs = [tiny_run("preempted", **longer)]

@@ -58,7 +58,11 @@ def test_runs_go_side_by_side_and_a_failing_one_stops_no_other(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It must be seen between its first checkpoint and its end, on a fast machine too.
+    monkeypatch.setattr(fan_out, "POLL_SECONDS", 0.005)
     longer = {"method__first__epochs": 12}
     told = KillsOnce()
     assert carry_out([tiny_run("killed", **longer)], tmp_path / "a", 1, progress=told) == []
