@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 from torch import Tensor
@@ -17,7 +19,9 @@ def draw_decode(*draws: float) -> dict[str, object]:
     """A batch in which the draws that choose what is decoded are these."""
 
     def draw(name: str, *shape: int) -> Tensor:
-        return torch.tensor(draws) if name == "decode" else make_batch(4).draw(name, *shape)
+        return (
+            torch.tensor(draws) if name == "decode" else make_batch(len(draws)).draw(name, *shape)
+        )
 
     return {"draw": draw}
 
@@ -39,6 +43,20 @@ def test_the_images_decoded_stand_for_all(
         assert torch.allclose(terms[name], (alone[0][name] + alone[1][name]) / 2, rtol=1e-4)
 
 
+def test_the_loss_of_all_images_is_the_mean_over_all_choices() -> None:
+    method = make_method("raw", num_classes=2, decoded_ratio=0.5).eval()
+    labels = torch.tensor([0, 1, 0])
+    chosen = [
+        method.loss(make_batch(3, labels=labels, **draw_decode(*draws)))
+        for draws in product((0.25, 0.75), repeat=3)  # equally likely at a ratio of 0.5
+    ]
+    method.config = method.config.model_copy(update={"decoded_ratio": 1.0})
+    whole = method.loss(make_batch(3, labels=labels))
+    for name in ("reconstruct", "detail"):
+        mean = torch.stack([terms[name] for terms in chosen]).mean()
+        torch.testing.assert_close(mean, whole[name], rtol=1e-4, atol=1e-6)
+
+
 def test_a_batch_of_which_nothing_is_decoded_still_classifies() -> None:
     method = make_method("raw", num_classes=2, decoded_ratio=0.1)
     batch = make_batch(4, labels=torch.tensor([0, 1, 0, 1]), **draw_decode(0.2, 0.9, 0.4, 0.6))
@@ -48,5 +66,5 @@ def test_a_batch_of_which_nothing_is_decoded_still_classifies() -> None:
 
 
 def test_nothing_is_decoded_without_reconstruction() -> None:
-    with pytest.raises(InputError, match="decoded_ratio=1"):
+    with pytest.raises(InputError, match="decoded_ratio must be 1"):
         make_method("raw", decoded_ratio=0.5, reconstruction="off")

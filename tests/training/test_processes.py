@@ -59,11 +59,14 @@ def test_methods_whose_processes_may_skip_a_pass_say_so() -> None:
     windows = {"view": "window", "unmasked_ratio": 0.5, "reconstruction": "off"}
     windows |= {"has_detail_branch": False}
     skipping = [make_residual("gem"), make_residual("a-gem"), make_method("raw", **MASKED_CONV)]
+    redrawing = {"side_ratio": 1.0, "has_detail_branch": True, "decoded_ratio": 0.5}
+    skipping.append(make_method("raw", **MASKED_CONV | redrawing))
     together = [make_residual("er"), make_method(), make_method("raw", network=CONV, **windows)]
+    together.append(make_method("raw", **MASKED_CONV | redrawing | {"decoded_ratio": 1.0}))
     together.append(
         make_method("raw", **MASKED_CONV | {"side_ratio": 0.0, "reconstruction": "off"})
     )
-    assert [method.may_skip_passes for method in skipping] == [True] * 3
+    assert [method.may_skip_passes for method in skipping] == [True] * 4
     assert not any(method.may_skip_passes for method in together)
 
 

@@ -60,8 +60,13 @@ class BiMAE(Method[BiMAEConfig]):
         classifier = self.network.classifier
         self._adjustment = LogitAdjustment(classifier, config.logit_adjustment, config)
         is_partial = context.memory is not None and context.memory.codec.is_partial
-        is_masked_at_times = config.view == "full" and (0 < config.side_ratio < 1 or is_partial)
-        self.may_skip_passes = config.network.encoder == "conv" and is_masked_at_times
+        is_masked_at_times = 0 < config.side_ratio < 1 or is_partial
+        is_redrawn_at_times = config.has_detail_branch and config.decoded_ratio < 1
+        self.may_skip_passes = (
+            config.network.encoder == "conv"
+            and config.view == "full"
+            and (is_masked_at_times or is_redrawn_at_times)
+        )
         self._window: tuple[int, int] | None = None  # height and width, while a task has windows
         self._image_shape = context.image_shape
         self.teacher: Frozen[MaskedNetwork] | None = None
