@@ -93,7 +93,19 @@ def _many_rows(batch: Batch) -> Batch:
         rng = torch.Generator().manual_seed(crc32(name.encode()))
         return torch.rand(_MANY, *shape, generator=rng)
 
-    return replace(batch.take(torch.zeros(_MANY, dtype=torch.int64)), draw=draw)
+    def repeat(rows: Tensor) -> Tensor:
+        return rows[:1].expand(_MANY, *rows.shape[1:])  # no copy: photographs take gigabytes
+
+    return replace(
+        batch,
+        views=repeat(batch.views),
+        labels=repeat(batch.labels),
+        is_replay=repeat(batch.is_replay),
+        is_known=None if batch.is_known is None else repeat(batch.is_known),
+        ids=repeat(batch.ids),
+        draw=draw,
+        twin_views=None if batch.twin_views is None else repeat(batch.twin_views),
+    )
 
 
 def _batches(phase: Phase, look: Preprocessing) -> Iterator[tuple[bool, Batch]]:
