@@ -160,10 +160,11 @@ def trials() -> dict[str, int]:
     """How many settings of each method were tried on held-out images, whatever the classes."""
     found: dict[str, set[str]] = {}
     for path in KEPT.glob("trial-*/config.json"):
-        config = json.loads(path.read_bytes())
-        if config["data"]["holdout_ratio"] > 0:
-            tried = json.dumps([config[part] for part in ("augment", "memory", "method")])
-            found.setdefault(config["method"]["name"], set()).add(tried)
+        config = RunConfig.model_validate_json(path.read_bytes())
+        if config.data.holdout_ratio > 0:
+            # Whole, so that a setting newer than the run has its default.
+            tried = config.model_dump_json(include={"augment", "memory", "method"})
+            found.setdefault(config.method.name, set()).add(tried)
     return {name: len(found[name]) for name in sorted(found)}
 
 
@@ -361,7 +362,11 @@ def fill_runs(text: str, runs: Path = KEPT) -> str:
         table, _ = _without_empty(_runs_table([read_run(folder) for folder in folders]))
         return f"{opening}{to_markdown(table)}{closing}"
 
-    text = _OF_RUNS.sub(fill, text)
+    return _OF_RUNS.sub(fill, text)
+
+
+def fill_arms(text: str) -> str:
+    """A page with the table of what was tried, whose runs are kept by now."""
     return _ARMS.sub(lambda match: f"{match[1]}{to_markdown(arms_table(KEPT))}{match[2]}", text)
 
 
@@ -408,7 +413,7 @@ def main() -> None:
     write_json(TRIALS, trials())
     for page, text in texts.items():
         write_figures(text)
-        page.write_text(fill_numbers(text))
+        page.write_text(fill_arms(fill_numbers(text)))
 
 
 if __name__ == "__main__":

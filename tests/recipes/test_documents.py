@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.arms import is_kept_by_rule
 from benchmarks.write_results import DOCS, KEPT, PAGES, fill_numbers, fill_runs, measured, trials
 from remnant.recipes.recipe import MEASURED, TRIALS
 
@@ -45,16 +44,6 @@ def test_every_trial_is_told_on_a_page() -> None:
     text = " ".join(page.read_text() for page in PAGES)
     told = {name for names in re.findall(r"<!-- \w+: ([^>]*?) -->", text) for name in names.split()}
     assert {path.name for path in KEPT.glob("trial-*")} <= told
-
-
-@pytest.mark.parametrize(
-    ("gains", "is_kept"),
-    [((2, 0, 2), True), ((0.9, 1, 0), False), ((9, 9, 2.1), False), ((-1, 4, -5), True)],
-)
-def test_the_rule_asks_for_a_point_and_bounds_forgetting(
-    gains: tuple[float, float, float], is_kept: bool
-) -> None:
-    assert is_kept_by_rule(*gains) is is_kept
 
 
 def test_a_wrong_number_is_mended() -> None:
