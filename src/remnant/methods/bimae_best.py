@@ -25,7 +25,7 @@ BEST_WINDOWS: dict[str, Any] = {
     "mask_ratio": 0.4375,
     "unmasked_ratio": 0.4,
     # Chosen: above 35 exemplars of a class, where windows lost. Later runs gain nothing at 90
-    # either (docs/methods/bimae-trials.md); kept, so that the runs of the tables stay its own.
+    # either (docs/methods/bimae-trials.md); kept because the runs in the tables used it.
     "window_exemplars": 50,
 }
 BEST_OPTIMIZER = OptimizerConfig(

@@ -16,7 +16,8 @@ STUDY = Study(
     source="",
     question="What is a byte of memory worth under each codec?",
     rows=(
-        *(Row(f"er-{name}", f"ER, {label}", "er", changes=_codec(name), against="er-raw")
+        *(Row(f"er-{name}", f"ER, {label}", "er", changes=_codec(name),
+              against="" if name == "raw" else "er-raw")
           for name, label in _CODECS.items()),
         Row("bimae-patches", "Bilateral MAE, quarters", "bimae-exact"),
         Row("bimae-coded", "Bilateral MAE, coded quarters", "bimae-exact",
