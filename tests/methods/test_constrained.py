@@ -87,6 +87,27 @@ def test_a_projected_gradient_raises_no_loss_and_is_the_nearest_such(
         assert float((gradient - found) @ (agreeing - found)) < 0.2
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_long_references_that_are_nearly_the_same_have_a_projection(seed: int) -> None:
+    rng = seeded(seed)
+    common = torch.randn(20_000, generator=rng)
+    references = 100 * common + 0.001 * torch.randn(4, 20_000, generator=rng)
+    gradient = torch.randn(20_000, generator=rng) - common
+    found = project_by_all(gradient, references, margin=0.0)
+    assert float((references.double() @ found.double()).max()) < 100  # of 2e8 before
+    # One vector said four times is one constraint.
+    expected = project_by_one(gradient, references[0])
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_products_in_pieces_are_those_of_whole_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    gradient, references = random_problem(3, 4)
+    whole = project_by_all(gradient, references, 0.5)
+    monkeypatch.setattr("remnant.methods.constrained._PIECE", 5)
+    assert not torch.equal(whole, gradient)
+    torch.testing.assert_close(project_by_all(gradient, references, 0.5), whole)
+
+
 def test_one_reference_takes_out_what_is_against_it() -> None:
     gradient, reference = torch.tensor([3.0, -4.0, 1.0]), torch.tensor([0.0, 2.0, 0.0])
     product, square = 3 * 0 - 4 * 2 + 1 * 0, 0 + 4 + 0

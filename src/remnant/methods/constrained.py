@@ -10,6 +10,8 @@ Departs from [gem] and PyCIL: these gradients are of the replayed rows of a batc
 of the whole memory at every step, which takes as many images as the memory has.
 Departs from [gem] and [a-gem]: with several processes, or gradients accumulated, a mean over some
 rows of a batch is the mean of those of its parts, by their sizes.
+Departs from [gem] and [a-gem]: they clip nothing. Where an optimiser clips, it is the gradients
+that a projection is found from, not what comes out of it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from torch.nn import functional as F
 from remnant.phases import Batch, Phase, Terms
 
 _RIDGE = 1e-3  # on the diagonal of the quadratic program: the release of [gem], mammoth, PyCIL
+_PIECE = 1 << 20  # numbers of each gradient that are in double precision at a time
 
 Project = Callable[[Tensor, Tensor], Tensor]  # gradient [P], references [T, P] -> gradient [P]
 
@@ -47,12 +50,26 @@ def project_by_all(gradient: Tensor, references: Tensor, margin: float) -> Tenso
         return gradient
     from scipy.optimize import nnls  # takes half a second that all other methods can do without
 
-    matrix = (references @ references.T).double().cpu().numpy() + _RIDGE * np.eye(len(references))
+    matrix = _products(references, references) + _RIDGE * np.eye(len(references))
     least = np.full(len(references), margin)
     factor = np.linalg.cholesky(matrix)
-    linear = products.double().cpu().numpy() + matrix @ least
+    linear = _products(references, gradient[None])[:, 0] + matrix @ least
     above, _ = nnls(factor.T, -np.linalg.solve(factor, linear))
     return gradient + torch.from_numpy(above + least).to(references) @ references
+
+
+def _products(rows: Tensor, others: Tensor) -> np.ndarray:
+    """Of vectors [T, P] and [U, P]: [T, U], as exact as a factor of it has to be.
+
+    In single precision the errors of long gradients exceed the ridge, and no factor may exist.
+    """
+    on_device = rows.device.type != "mps"  # which has no double precision
+    total = torch.zeros(len(rows), len(others), dtype=torch.float64)
+    pieces = (matrix.split(_PIECE, dim=1) for matrix in (rows, others))
+    for row, other in zip(*pieces, strict=True):
+        left, right = ((one if on_device else one.cpu()).double() for one in (row, other))
+        total += (left @ right.T).cpu()
+    return total.numpy()
 
 
 def project_by_one(gradient: Tensor, reference: Tensor) -> Tensor:
