@@ -15,6 +15,9 @@ from remnant.runs import experiment
 from tests.support.command_line import Command, tiny_config
 
 
+WINDOWS = {"view": "window", "mask_ratio": 0.75, "unmasked_ratio": 0.4}
+
+
 class CountImages:
     """Counts the images of each task, and leaves when there is no more to count."""
 
@@ -139,8 +142,7 @@ def test_windows_are_foreseen(
     at_least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(experiment, "write_report", lambda *_: None)
-    windows = {"view": "window", "mask_ratio": 0.75, "unmasked_ratio": 0.4}
-    changes = {f"method.{name}": value for name, value in windows.items()}
+    changes = {f"method.{name}": value for name, value in WINDOWS.items()}
     config = override(
         tiny_config("digits-bimae", method__first__epochs=6),
         changes | {"method.window_exemplars": at_least, "data.image_size": 16},
@@ -183,6 +185,30 @@ def test_images_of_a_run_are_foreseen(tmp_path: Path, steps_from: str) -> None:
         experiment.run(config, tmp_path / "run", watchers=(counter,))
     assert images_per_task(config) == counter.per_task
     assert estimate(config)["train_images"] == sum(counter.per_task)
+
+
+def test_images_of_tasks_with_too_few_exemplars_for_windows_are_foreseen(tmp_path: Path) -> None:
+    changes = {f"method.{name}": value for name, value in WINDOWS.items()}
+    config = override(
+        tiny_config("digits-bimae", method__first__epochs=2),
+        changes | {"method.window_exemplars": 1000, "data.image_size": 16},
+    )
+    counter = CountImages(num_tasks=2)
+    with pytest.raises(KeyboardInterrupt):
+        experiment.run(config, tmp_path / "run", watchers=(counter,))
+    assert images_per_task(config) == counter.per_task
+
+
+def test_exemplars_that_vary_in_size_count_as_many_as_would_usually_fit() -> None:
+    changes = {"memory.codec.name": "transform", "data.images_per_class": 100}
+    config = tiny_config(method__first__epochs=1)
+    few, all_of_them = (
+        images_per_task(override(config, changes | {"memory.budget": f"{budget}images/class"}))
+        for budget in (3, 1000)
+    )
+    assert few[0] == all_of_them[0] == 2 * 100
+    assert 2 * 100 + 2 * 3 < few[1] < 2 * 100 + 2 * 3 * 20
+    assert all_of_them[1] == 2 * 100 + 2 * 100
 
 
 def test_images_of_a_method_without_memory_are_those_of_every_task() -> None:

@@ -34,6 +34,10 @@ class MethodConfig(Settings):
     def schedule(self, task: Task) -> Schedule:
         return self.first if task.index == 0 or self.later is None else self.later
 
+    def schedule_with(self, task: Task, num_exemplars: float) -> Schedule:
+        """The schedule of a task that is learned beside so many exemplars of old classes."""
+        return self.schedule(task)
+
     def check_task(self, index: int, num_new_classes: int) -> None:
         """Refuse a task, counted from 0, that the method cannot learn; known before any training.
 

@@ -90,10 +90,9 @@ class BiMAE(Method[BiMAEConfig]):
             self.network.classifier.grow(task.num_new_classes)
 
     def phases(self, task: Task, reader: Reader) -> Iterator[Phase]:
-        self._window = self._window_of(task)
-        schedule = self.config.schedule(task)
-        if self._window is None:
-            schedule = self.config.whole_schedule(task)
+        num_exemplars = 0 if self.completed is None else len(self.completed)
+        self._window = self._window_of(task, num_exemplars)
+        schedule = self.config.schedule_with(task, num_exemplars)
         every = self.config.refresh_every_epochs or schedule.epochs
         if self.completed is None:
             every = schedule.epochs  # nothing to refresh: one phase, one optimiser
@@ -126,13 +125,12 @@ class BiMAE(Method[BiMAEConfig]):
             yield replace(tune, partial_view_ratio=0.0, twins=self.twins, twin_ratio=ratio)
         self._adjustment.apply(task, self.completed)
 
-    def _window_of(self, task: Task) -> tuple[int, int] | None:
+    def _window_of(self, task: Task, num_exemplars: int) -> tuple[int, int] | None:
         """Height and width of the windows that a task is learned through; None: it has none."""
-        config, num_exemplars = self.config, 0 if self.completed is None else len(self.completed)
-        has_enough = num_exemplars >= config.window_exemplars * task.num_old_classes
-        if config.view != "window" or not has_enough:
+        if not self.config.sees_windows(task, num_exemplars):
             return None
-        return window_size(self._image_shape, config.network.patch_size, config.mask_ratio)
+        patch_size, mask_ratio = self.config.network.patch_size, self.config.mask_ratio
+        return window_size(self._image_shape, patch_size, mask_ratio)
 
     def loss(self, batch: Batch) -> Terms:
         """[bimae] E8, and the terms beyond it."""

@@ -108,13 +108,15 @@ class BiMAEConfig(MethodConfig):
     unmasked_ratio: float = Field(default=0.0, ge=0, le=1)  # steps that classify whole images
     unmasked_placement: Literal["spread", "end"] = "end"  # of these steps in a phase
 
-    def whole_schedule(self, task: Task) -> Schedule:
-        """The schedule of a task that sees no windows."""
-        return super().schedule(task)
+    def sees_windows(self, task: Task, num_exemplars: float) -> bool:
+        """Whether a task is learned through windows, beside so many exemplars of old classes."""
+        return (
+            self.view == "window" and num_exemplars >= self.window_exemplars * task.num_old_classes
+        )
 
-    def schedule(self, task: Task) -> Schedule:
-        given = self.whole_schedule(task)
-        if self.view != "window":
+    def schedule_with(self, task: Task, num_exemplars: float) -> Schedule:
+        given = self.schedule(task)
+        if not self.sees_windows(task, num_exemplars):
             return given
         return given.stretched(epochs_for(given.epochs, self.mask_ratio, self.unmasked_ratio))
 

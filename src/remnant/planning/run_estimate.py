@@ -122,20 +122,21 @@ def _num_parameters(method: Method) -> int:
 def images_per_task(config: RunConfig) -> list[int]:
     """How many images, repeated ones included, training will see in each task; needs no data.
 
-    Where classes differ in size, the mean stands for all; where exemplars do, they are left out.
+    Where classes differ in size, the mean stands for all; where exemplars do, a usual one.
     """
     known = describe_dataset(config.data)
     shape = known.image_shape
-    sizes, per_class = task_sizes(config.stream, known), known.train_per_class
-    memory_plan = _memory_plan(config, shape, sizes, per_class)
+    sizes = task_sizes(config.stream, known)
+    memory_plan = _memory_plan(config, shape, sizes, known.train_per_class)
+    real = _real_sizes(sizes, known, memory_plan)
     counts = []
-    for task in empty_tasks(sizes, shape):
-        schedule = config.method.schedule(task)
-        passed = task.num_new_classes * per_class
-        if schedule.steps_from == "all" and memory_plan and task.index > 0:
-            kept = memory_plan[task.index - 1]["exemplars_per_class"] or 0
-            passed += kept * task.num_old_classes
-        counts.append(passed * schedule.epochs)
+    for task, size in zip(empty_tasks(sizes, shape), real, strict=True):
+        num_exemplars = size.exemplars_before * size.num_old_classes
+        schedule = config.method.schedule_with(task, num_exemplars)
+        passed = size.num_new_classes * size.images_per_class
+        if schedule.steps_from == "all":
+            passed += num_exemplars
+        counts.append(round(passed * schedule.epochs))
     return counts
 
 
