@@ -90,6 +90,16 @@ def test_a_config_that_was_edited_is_not_resumed(tmp_path: Path) -> None:
         resume(tmp_path / "run")
 
 
+def test_a_run_whose_batches_have_other_parts_is_not_resumed(tmp_path: Path) -> None:
+    stop_at(tmp_path / "run", task=1, step=1)
+    config = tmp_path / "run" / "config.json"
+    values = json.loads(config.read_text())
+    values["training"]["accumulate"] = 2
+    write_json(config, values)
+    with pytest.raises(InputError, match="changed since its last checkpoint"):
+        resume(tmp_path / "run")
+
+
 def test_a_run_of_another_remnant_is_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,8 @@ def origin_of(
     for machine_setting in ("root", "workers"):
         del values["data"][machine_setting]
     values["data"]["path"] = None  # one's own images may be moved too: their digest counts
+    if config.training.accumulate > 1:  # the only one of its group that decides more than rounding
+        values["accumulate"] = config.training.accumulate
     text = json.dumps([values, list(stream.class_names), len(stream[0].train)])
     return {
         "remnant": __version__,
