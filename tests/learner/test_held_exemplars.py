@@ -17,11 +17,18 @@ from remnant.learner.upkeep import thin_store
 from remnant.methods import METHODS
 from remnant.phases import Reader
 from tests.support.small_learner import Counter, TaughtPixels, stripes, tiny_learner
+from tests.support.tiny_methods import TRIALS
 
 ROOMY: dict[str, Any] = {
     "budget": "60images/class",
     "options": {"training.checkpoint_every_steps": 10},
 }
+WITH_MEMORY = [
+    # The encoder of "tuned" takes seconds.
+    pytest.param(name, marks=pytest.mark.slow) if name == "tuned" else name
+    for name in TRIALS
+    if METHODS[name].uses_memory and METHODS[name].trains and not METHODS[name].learns_once
+]
 replayed: list[np.ndarray] = []  # of the update under way: uint8 [N, 8, 8, 3]
 
 
@@ -159,3 +166,32 @@ def test_an_interrupted_update_holds_the_same_back(tmp_path: Path) -> None:
     one, other = (learn_into_store(store, *images, quiet=True) for store in stores)
     assert one.digest() == other.digest()
     assert one.untrained == other.untrained
+
+
+@pytest.mark.numeric
+@pytest.mark.parametrize("name", WITH_MEMORY)
+def test_every_method_ranks_images_that_it_was_not_trained_on(name: str) -> None:
+    """Two updates of classes that are large enough to hold images back."""
+    trial = TRIALS[name]()
+    given = trial.config.model_dump(mode="json", exclude={"name", "first", "later"})
+    learner = tiny_learner(
+        budget="12images/class",
+        method=name,
+        codec=trial.memory.codec.model_dump() if trial.memory else "raw",
+        epochs=1,
+        batch_size=60,
+        learning_rate=None,
+        options={f"method.{setting}": value for setting, value in given.items()},
+    )
+    for names in (("a", "c"), ("e",)):
+        learner.partial_fit(*stripes(*names, per_class=20))
+        state = learner.state_
+        assert state.method.memory is not None
+        held = {
+            label
+            for label in state.method.memory.labels
+            for one in state.method.memory.exemplars(label)
+            if one.digest() in state.untrained
+        }
+        assert held == set(range(len(state.classes)))
+    assert learner.history_[-1]["measured_on"] == "held-out"

@@ -13,7 +13,7 @@ from remnant.data import DataConfig
 from remnant.data.stream import TaskStream
 from remnant.errors import InputError
 from remnant.images import ImageSet, Task
-from remnant.memory import Memory, MemoryConfig
+from remnant.memory import Memory, MemoryConfig, herding
 from remnant.methods.base import MethodContext
 from remnant.methods.bic import BiC, BiCConfig, validation_ranks
 from remnant.phases import Phase
@@ -212,6 +212,15 @@ def test_a_class_keeps_no_more_than_its_images_for_validation_suffice_for() -> N
     ranks = method.rank_exemplars(task.train.of_class(0), 0, 40, trainer.reader)  # room for more
     assert len(ranks) == len(ranks.unique()) == 29  # the 30th would be the third for validation
     assert set(method.aside[0].tolist()) == set(ranks[validation_ranks(29, 0.1)].tolist())
+
+
+@pytest.mark.parametrize("count", [3, 60])
+def test_after_a_task_other_images_of_its_classes_are_ranked_by_herding_alone(count: int) -> None:
+    trainer, method = make_trainer(), make_bic("20images/class")
+    pass_by(method, make_task(0, PER_CLASS), trainer)
+    others = make_task(0, count).train.of_class(0)
+    ranks = method.rank_exemplars(others, 0, count, trainer.reader)
+    assert ranks.tolist() == herding(trainer.reader.apply(method.features, others), count).tolist()
 
 
 def test_a_memory_without_room_for_validation_is_refused() -> None:

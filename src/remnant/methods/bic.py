@@ -68,7 +68,7 @@ class BiC(Method[BiCConfig]):
         self.backbone, self.classifier = build_linear_network(config.backbone, context.num_channels)
         self.correction = BiasCorrection()
         self.teacher: Frozen[nn.Sequential] | None = None
-        self.aside: dict[int, Tensor] = {}  # of each new class, positions among its images
+        self.aside: dict[int, Tensor] = {}  # of each class of a task, positions among its images
         self.validation_scores = torch.empty(0)  # [N, K], uncorrected, while stage 2 lasts
         self._check_memory(sum(context.task_sizes))
 
@@ -137,6 +137,7 @@ class BiC(Method[BiCConfig]):
 
     def end_task(self, task: Task, reader: Reader) -> None:
         self.remember(task, reader)
+        self.aside = {}  # from here on, images that are offered are others than those of the task
         self._check_memory(task.num_seen_classes)
 
     # -------------------------------------------------------------------------- fitting two numbers
@@ -155,7 +156,13 @@ class BiC(Method[BiCConfig]):
     # ---------------------------------------------------------------------- training and validation
 
     def rank_exemplars(self, images: ImageSet, label: int, count: int, reader: Reader) -> Tensor:
-        """Herded images with those set aside among them, so that any prefix has its share."""
+        """Herded images with those set aside among them, so that any prefix has its share.
+
+        Of images that are no part of the task, such as those a learner holds back, none are set
+        aside.
+        """
+        if label not in self.aside:
+            return super().rank_exemplars(images, label, count, reader)
         train, aside = self._split(len(images), label)
         is_validation = validation_ranks(count, self.config.validation_ratio)
         # Where there is room for more than a share: only as far as images for validation last.
