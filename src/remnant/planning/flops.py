@@ -55,15 +55,15 @@ def batch_of_noise(size: int, image_shape: tuple[int, int, int], num_classes: in
     Single draws are spread evenly, so that a loss which treats a share of its images in another
     way does so with that share of the batch.
     """
-    chance = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
 
     def draw(_: str, *shape: int) -> Tensor:
         if not shape:
             return (torch.arange(size) + 0.5) / size
-        return torch.rand(size, *shape, generator=chance)
+        return torch.rand(size, *shape, generator=rng)
 
     return Batch(
-        views=torch.randn(size, *_channels_first(image_shape), generator=chance),
+        views=torch.randn(size, *_channels_first(image_shape), generator=rng),
         labels=torch.arange(size) % num_classes,
         is_replay=torch.zeros(size, dtype=torch.bool),
         is_known=None,

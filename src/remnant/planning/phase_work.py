@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
-from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from remnant.images import ImageSet, Task
 from remnant.methods import Method, TellsRows
 from remnant.phases import Batch, Phase
 from remnant.planning.shape_flops import ShapeFlops
+from remnant.randomness import generator
 from remnant.training.batches import Feeder, Preprocessing
 from remnant.training.trainer import only_moving
 
@@ -90,8 +90,7 @@ def _many_rows(batch: Batch) -> Batch:
     """The first row many times, with other draws: to see how often rows are of which kind."""
 
     def draw(name: str, *shape: int) -> Tensor:
-        rng = torch.Generator().manual_seed(crc32(name.encode()))
-        return torch.rand(_MANY, *shape, generator=rng)
+        return torch.rand(_MANY, *shape, generator=generator(0, "kinds", name))
 
     def repeat(rows: Tensor) -> Tensor:
         return rows[:1].expand(_MANY, *rows.shape[1:])  # no copy: photographs take gigabytes
