@@ -29,6 +29,7 @@ def trial(name: str, codec: dict[str, Any] | None = None, **settings: Any) -> Tr
 
 
 WEBP = {"name": "webp", "quality": 20}
+HALF = {"name": "downscaled", "factor": 2}
 CODED_PATCHES = {"name": "coded-patches", "patch_size": 4, "mask_ratio": 0.75}
 SYMMETRIC = {"presentation": "symmetric"}
 ALIKE = {
@@ -96,6 +97,11 @@ def test_others_refuse_coded_views(name: str, reason: str) -> None:
     asked = made.config.model_copy(update={"codec_view_ratio": 0.5})
     with pytest.raises(InputError, match=reason):
         replace(made, config=asked).build()
+
+
+@pytest.mark.parametrize("name", ["er", "icarl", "bic"])
+def test_exemplars_of_lower_resolution_look_like_new_images(name: str) -> None:
+    check_presentation(trial(name, HALF, codec_view_ratio=1.0))
 
 
 @pytest.mark.parametrize("name", ["er", "icarl", "bic"])

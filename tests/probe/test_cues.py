@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from remnant.errors import InputError
+from remnant.images import ArrayImages, ImageSet
 from remnant.memory import MemoryConfig
 from remnant.methods import METHODS
 from remnant.probe import CueTable, LookResult, probe_run
 from remnant.probe.finished_run import open_run
+from remnant.probe.looks import blurred
 from remnant.probe.score_bias import ScoreBias
 from remnant.runs.experiment import run
 from remnant.runs.run_folder import read_predictions, read_result
@@ -64,14 +66,14 @@ def test_plain_images_are_answered_as_the_run_said(drawing: Path) -> None:
 
 def test_a_method_that_draws_is_probed_by_border_mask_and_completion(drawing: Path) -> None:
     table = probe_run(drawing)
-    assert list(by_name(table)) == ["as they are", "border", "masked", "completed"]
+    assert list(by_name(table)) == ["as they are", "border", "blurred", "masked", "completed"]
     assert set(table.left_out) == {"coded"}
     assert json.loads(json.dumps(table.to_json()))["looks"][1]["name"] == "border"
 
 
 def test_whole_images_in_memory_are_probed_by_border_and_codec(coding: Path) -> None:
     table = probe_run(coding)
-    assert list(by_name(table)) == ["as they are", "border", "coded"]
+    assert list(by_name(table)) == ["as they are", "border", "blurred", "coded"]
     assert set(table.left_out) == {"masked", "completed"}
     assert "jpeg" in by_name(table)["coded"].about
 
@@ -92,7 +94,7 @@ def test_stored_patches_are_probed_with_their_own_pixels_and_as_the_codec_leaves
 
     monkeypatch.setattr(METHODS["bimae"], "predict_parts", look)
     table = probe_run(folder)
-    assert list(by_name(table)) == ["as they are", "masked", "coded", "completed"]
+    assert list(by_name(table)) == ["as they are", "blurred", "masked", "coded", "completed"]
     assert table.left_out == {"border": "augment.train=flip gives images no border"}
     half = len(shown) // 2  # of old images and of new ones, first with their own pixels
     (pixels, is_known), (coded, same) = (
@@ -123,6 +125,31 @@ def test_a_network_that_goes_by_the_border_is_found_out(
     assert border.lean > 10
     assert border.is_cue
     assert "'border' moves" in table.reading
+
+
+def test_a_network_that_goes_by_sharpness_is_found_out(
+    coding: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predict(self: Any, views: Tensor) -> Tensor:
+        """The newest where a pixel differs much from its neighbours, else the first class."""
+        is_new = views.diff(n=2, dim=3).abs().mean(dim=(1, 2, 3)) > 0.235
+        return torch.nn.functional.one_hot(3 * is_new.long(), 4).float()
+
+    monkeypatch.setattr(METHODS["er"], "predict", predict)
+    table = probe_run(coding)
+    assert by_name(table)["blurred"].lean < -10
+    assert by_name(table)["blurred"].is_cue
+
+
+def test_a_blurred_image_keeps_its_means_and_loses_its_details() -> None:
+    rows, columns = torch.meshgrid(torch.arange(6), torch.arange(7), indexing="ij")
+    checkers = ((rows + columns) % 2 * 200).byte()[None, :, :, None]
+    flat = torch.full_like(checkers, 90)
+    images = ImageSet(ArrayImages(torch.cat([checkers, flat])), torch.zeros(2), torch.arange(2))
+    seen = blurred(images).images.read(torch.arange(2))
+    assert torch.equal(seen[1:], flat)
+    # The last column has no neighbour: its squares are means of one by two pixels.
+    assert (seen[0] == 100).all()
 
 
 def test_as_many_images_are_used_as_asked_for(coding: Path) -> None:
@@ -178,7 +205,7 @@ def test_only_a_finished_run_with_its_last_checkpoint_can_be_probed(
 def test_the_command_prints_a_table_and_a_sentence(coding: Path, command: Command) -> None:
     answer = command("probe", str(coding))
     looks = [line.split()[0] for line in answer.out.splitlines()[2:] if line[:1].isalpha()]
-    assert looks[:3] == ["as", "border", "coded"]  # wide numbers take a second line
+    assert looks[:4] == ["as", "border", "blurred", "coded"]  # wide numbers take a second line
     assert "Not measured: masked, since the memory keeps whole images." in answer.out
     printed = json.loads(command("probe", str(coding), "--json").out)
     assert printed["reading"] in answer.out.replace("\n", " ")

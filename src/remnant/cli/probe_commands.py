@@ -17,8 +17,8 @@ def probe(
 ) -> None:
     """Measure whether a network tells old classes from new ones by how images look.
 
-    Shows the test images of a finished run as they are, with a border, masked, completed and coded,
-    and counts how many are then taken for the newest classes.
+    Shows the test images of a finished run as they are, with a border, blurred, masked, completed
+    and coded, and counts how many are then taken for the newest classes.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from remnant.images import ArrayImages, ImageSet
 from remnant.memory import Memory, PartialCodec
@@ -40,6 +41,8 @@ def looks_of(run: FinishedRun) -> tuple[list[Look], dict[str, str]]:
     else:
         about = f"shifted by up to {padding} px, with a black border, as training crops"
         looks.append(Look("border", about, lambda images: _predict_shifted(run, images, padding)))
+    about = "at half the resolution, enlarged again"
+    looks.append(Look("blurred", about, lambda images: _predict(run, blurred(images))))
     memory = run.method.memory
     if memory is None:
         reason = "the run has no memory"
@@ -123,6 +126,16 @@ def _predict_masked(
         scores = method.predict_parts(views, stored.is_known[rows].to(views.device))
         labels.append(scores.argmax(dim=1).cpu())
     return torch.cat(labels)[None]
+
+
+def blurred(images: ImageSet) -> ImageSet:
+    """The means of squares of two pixels a side, enlarged again by linear interpolation."""
+    pixels = images.images.read(torch.arange(len(images)))
+    views = pixels.permute(0, 3, 1, 2).float()  # [N, C, H, W]
+    small = F.avg_pool2d(views, 2, ceil_mode=True)
+    large = F.interpolate(small, size=views.shape[2:], mode="bilinear", align_corners=False)
+    whole = large.round().byte().permute(0, 2, 3, 1).contiguous()
+    return ImageSet(ArrayImages(whole), images.labels, images.ids)
 
 
 def _stored(run: FinishedRun, memory: Memory, images: ImageSet) -> ImageSet:
