@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
 from remnant.learner import Learner, forget_in_store, learn_into_store
+from remnant.learner.learner_state import LearnerConfig
 from remnant.learner.store import KIND, VERSION, read_store
 from remnant.learner.summary import store_facts
 from remnant.learner.verification import verify_store
+from remnant.methods import build_method
 from remnant.terminal.store_tables import class_table, newest_update, store_lines, update_table
+from remnant.training.task_loop import grow_through
 from tests.attacks.crash_states import make_store
 from tests.attacks.tally import Tally
 from tests.support.small_learner import stripes
@@ -173,6 +177,38 @@ def attack(folder: Path, seed: int, count: int, changes: Callable[[Path], None] 
             with tally.trying(f"{what}, taught"):
                 changes(mutant)
     return tally
+
+
+# Small files whose settings ask for much that is in no file: 825 GB and 9 GB.
+_SCHEDULE = {"epochs": 1, "batch_size": 8, "optimizer": {"lr": 0.1}}
+HUNGRY: dict[str, dict[str, Any]] = {
+    "dytox": {
+        "first": _SCHEDULE,
+        "network": {"patch_size": 4, "width": 4, "depth": 1, "head_width": 1, "mlp_width": 4},
+    },
+    "bimae": {
+        "first": _SCHEDULE,
+        "has_detail_branch": False,
+        "network": {"patch_size": 1, "width": 256, "depth": 1, "head_width": 64, "mlp_width": 16},
+    },
+}
+
+
+def write_hungry(path: Path, method: str) -> None:
+    """Make a store one of those, with all the arrays that its settings ask for."""
+    arrays, metadata = read_archive(path, KIND, VERSION)
+    settings = {"image_size": 2048, "method": {"name": method, **HUNGRY[method]}}
+    metadata["settings"] |= settings
+    config, sizes = LearnerConfig.parse(metadata["settings"]), metadata["task_sizes"]
+    with torch.device("meta"):
+        outline = build_method(config, config.image_shape, sizes)
+        grow_through(outline, sizes, config.image_shape)
+    others = {name: array for name, array in arrays.items() if not name.startswith("model/")}
+    model = {
+        f"model/{name}": np.zeros(tensor.shape, str(tensor.dtype).removeprefix("torch."))
+        for name, tensor in outline.state_dict().items()
+    }
+    write_archive(path, KIND, VERSION, others | model, metadata)
 
 
 def _write_mutant(mutant: Path, store: Path, chance: random.Random) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.attacks import PAGE, kept_table
 from remnant.errors import InputError
+from remnant.learner.store import read_store
 from remnant.methods import METHODS
 from tests.attacks import (
     crash_states,
@@ -147,6 +148,17 @@ def test_memory_that_is_taken_and_given_back_is_measured() -> None:
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("only Linux tells the peak of a process")
     assert cost.megabytes > 32
+
+
+@pytest.mark.parametrize("method", mutants.HUNGRY)
+def test_a_small_store_cannot_ask_for_much_memory(method: str, tmp_path: Path) -> None:
+    (store, *_), tally = mutants.make_stores(tmp_path), Tally()
+    mutants.write_hungry(store, method)
+    assert store.stat().st_size < 10_000_000
+    refusal = pytest.raises(InputError, match="bytes beside its weights")
+    with tally.trying(method, megabytes=mutants.MEGABYTES), refusal:
+        read_store(store)
+    assert tally.problems == []
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")

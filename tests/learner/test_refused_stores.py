@@ -11,9 +11,11 @@ import pytest
 
 from remnant.archives import read_archive, write_archive
 from remnant.errors import InputError
-from remnant.learner import Learner, forget_in_store, learn_into_store
+from remnant.learner import Learner, forget_in_store, learn_into_store, store_checks
+from remnant.learner import store as store_module
 from remnant.learner.store import KIND, VERSION
-from tests.support.small_learner import stripes
+from remnant.learner.store_checks import telling_full_memory
+from tests.support.small_learner import Counter, stripes, tiny_learner
 from tests.support.striped_store import TESTS, names_in
 
 # ------------------------------------------------------------------------------------------ damages
@@ -220,6 +222,37 @@ def test_settings_of_a_network_beyond_all_memory_are_refused_at_no_cost(
     revised(enlarge)(store)
     with pytest.raises(InputError, match=r"weights that do not fit|cannot be used"):
         Learner.load(store)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: 550 GB")],
+    ids=["python", "torch"],
+)
+def test_a_store_for_which_there_is_too_little_memory_is_told(
+    store: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def run_out(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr(store_module, "restore", run_out)
+    with pytest.raises(InputError, match=r"must fit into memory; there is too little\. Open it"):
+        Learner.load(store)
+
+
+def test_other_errors_of_a_store_are_not_taken_for_a_lack_of_memory() -> None:
+    with pytest.raises(RuntimeError, match="a bug"), telling_full_memory("the store"):
+        raise RuntimeError("a bug")
+
+
+def test_a_network_whose_store_would_be_refused_is_not_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(store_checks, "_MAX_BESIDE", -1)
+    steps = Counter()
+    with pytest.raises(InputError, match=r"the network must take at most .* Choose smaller images"):
+        tiny_learner().partial_fit(*stripes("a", "c"), watchers=(steps,))
+    assert steps.steps == []
 
 
 def test_weights_that_overflow_are_told(store: Path) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from remnant.errors import InputError
 from remnant.methods.feature_bank import FeatureBank, to_codes, to_directions
+from remnant.methods.ranpac import RanPACConfig
 from remnant.methods.ridge import PENALTIES, choose_temperature, fit_ridge, least_of, project
 
 
@@ -180,3 +181,9 @@ def test_a_twentieth_of_many_held_out_images_is_unfamiliar_and_of_few_none() -> 
     assert least_of(many) == pytest.approx(0.05)
     few = np.array([0.8, 0.9, 1.0])
     assert least_of(few) == pytest.approx(0.9 - 3 * (0.02 / 3) ** 0.5)
+
+
+def test_more_projected_features_than_memory_holds_are_refused() -> None:
+    RanPACConfig.parse({"name": "ranpac", "num_projected": 32_768})
+    with pytest.raises(InputError, match="num_projected"):
+        RanPACConfig.parse({"name": "ranpac", "num_projected": 2_000_000})

@@ -13,7 +13,7 @@ from remnant.learner.learner_state import (
     restore,
     today,
 )
-from remnant.learner.store_checks import check_network
+from remnant.learner.store_checks import check_network, telling_full_memory
 from remnant.runs.run_folder import CHECKPOINTS, CONFIG, read_result, require_finished
 from remnant.training.checkpoints import Checkpoints, Point
 
@@ -56,11 +56,13 @@ def state_of_run(folder: Path) -> LearnerState:
         "seconds": result.train_seconds,
         "memory_bytes": result.memory.used_bytes if result.memory else 0,
     }
+    with telling_full_memory(str(folder)):
+        method = restore(config, sizes, (arrays, metadata.get("memory")), str(folder))
     return LearnerState(
         parameters=LearnerParameters.parse(parameters),
         config=config,
         classes=tuple(result.class_names),
         task_sizes=sizes,
         history=(update,),
-        method=restore(config, sizes, (arrays, metadata.get("memory")), str(folder)),
+        method=method,
     )

@@ -35,7 +35,12 @@ from remnant.learner.previous_store import (
 )
 from remnant.learner.receipts import Receipt, check_receipt_path, make_receipt, write_receipt
 from remnant.learner.score_calibration import Calibration
-from remnant.learner.store_checks import check_classes, check_history, check_network
+from remnant.learner.store_checks import (
+    check_classes,
+    check_history,
+    check_network,
+    telling_full_memory,
+)
 from remnant.learner.update import run_update
 from remnant.learner.work_folder import (
     UnsyncedStoreError,
@@ -139,7 +144,8 @@ def _revive(header: StoreHeader, arrays: Arrays, source: str) -> Method[Any]:
     check_classes(header.classes, header.task_sizes, source)
     check_history(header.history, source)
     check_network(header.settings, header.task_sizes, arrays, source)
-    method = restore(header.settings, header.task_sizes, (dict(arrays), header.memory), source)
+    with telling_full_memory(source):
+        method = restore(header.settings, header.task_sizes, (dict(arrays), header.memory), source)
     if method.memory is not None:
         method.memory.require_classes([str(name) for name in header.classes], source)
         assert header.settings.memory is not None, "what has a memory has settings for it"

@@ -27,6 +27,9 @@ from remnant.training.network_state import explain_misfit
 from remnant.training.task_loop import grow_through
 
 _MAX_TASKS = 100_000
+# Bytes that follow from the settings and are in no file, such as codes of places: a small file must
+# not ask for many. Chosen: the largest of an ordinary network are about 10 MB.
+_MAX_BESIDE = 1 << 28
 _SPARE_PARAMETERS = 1000  # made and thrown away while a network grows
 # What building a network of impossible settings can end in.
 _BUILDING_ERRORS = (
@@ -56,6 +59,37 @@ def check_network(
             f"{source} holds weights that do not fit its settings: {problem} Restore it from a "
             "copy."
         )
+    if method is not None:
+        check_beside(method, source, "Restore it from a copy.")
+
+
+def check_beside(method: Method[Any], source: str, remedy: str) -> None:
+    """Raises InputError where buffers that are in no file take too much memory."""
+    saved = {id(tensor) for tensor in method.state_dict(keep_vars=True).values()}
+    beside = sum(buffer.nbytes for buffer in method.buffers() if id(buffer) not in saved)
+    if beside > _MAX_BESIDE:
+        raise InputError(
+            f"{source} must take at most {_MAX_BESIDE:,} bytes beside its weights; its settings "
+            f"ask for {beside:,}. {remedy}"
+        )
+
+
+@contextmanager
+def telling_full_memory(source: str) -> Iterator[None]:
+    """Within this context, memory that cannot be had is told in a sentence.
+
+    Raises:
+        InputError: It ran out.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):  # torch's words
+            raise InputError(
+                f"{source} must fit into memory; there is too little. Open it on a larger machine, "
+                "or restore it from a copy."
+            ) from None
+        raise
 
 
 def _outline(

@@ -22,6 +22,7 @@ from remnant.learner.held_exemplars import keep_held, split_exemplars, take_out
 from remnant.learner.learner_state import LearnerParameters, LearnerState, restore, today
 from remnant.learner.measuring import Measured, measure_update
 from remnant.learner.score_calibration import Calibration, calibrate
+from remnant.learner.store_checks import check_beside
 from remnant.learner.time_budget import MinutesPace, epochs_within, estimate, seconds_per_image
 from remnant.learner.update_folder import UpdateFolder
 from remnant.learner.update_plan import UpdatePlan, check_plan, plan_update
@@ -123,6 +124,8 @@ class _Update:
         learned = self.before.method if self.before else None
         coming = (self.plan.task.num_new_classes,)
         method = restore(self.plan.config, sizes, learned, "the learner", coming=coming)
+        # Refused before hours of training: its store would be refused.
+        check_beside(method, "the network", "Choose smaller images, or a smaller network.")
         if method.memory is not None:
             method.memory.folder = self.saved.checkpoints.folder
         take_out(method, self.plan.held_exemplars)

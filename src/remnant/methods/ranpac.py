@@ -41,7 +41,7 @@ from remnant.randomness import generator
 
 class RanPACConfig(FrozenConfig):
     name: Literal["ranpac"] = "ranpac"
-    num_projected: int = Field(default=2000, ge=1)  # [ranpac] M
+    num_projected: int = Field(default=2000, ge=1, le=32_768)  # [ranpac] M
 
 
 class RanPAC(Method[RanPACConfig]):
