@@ -14,7 +14,6 @@ from remnant.recipes import load_recipe
 from remnant.runs import experiment
 from tests.support.command_line import Command, tiny_config
 
-
 WINDOWS = {"view": "window", "mask_ratio": 0.75, "unmasked_ratio": 0.4}
 
 

@@ -15,7 +15,7 @@ from remnant.data import describe_dataset
 from remnant.data.stream import task_sizes
 from remnant.methods import Method, build_method
 from remnant.phases import Batch
-from remnant.planning.flops import batch_of_noise, train_flops
+from remnant.planning.flops import batch_of_noise, mean_over_kinds, step_flops, train_flops
 from remnant.training.devices import keep_freed_memory
 from remnant.training.task_loop import empty_tasks
 
@@ -57,13 +57,13 @@ def measure_speed(config: RunConfig, seconds: float) -> Speed:
     Steps are as large as those of the run, unless they would take too long, and as precise.
     """
     method, shape, num_classes = first_network(config)
-    flops = train_flops(method, shape, num_classes)
-    most = config.method.first.batch_size
+    most, flops = config.method.first.batch_size, train_flops(method, shape, num_classes)
     size = max(2, min(most, int(_STEP_FLOPS // max(1, flops))))
     batch = batch_of_noise(size, shape, num_classes)
+    flops = step_flops(method, batch)  # of just these rows: a rare kind may be missing
     with torch.autocast("cpu", enabled=config.training.precision == "bf16-mixed"):
         rate = _steps_per_second(method, batch, seconds)
-    return Speed(rate * size * flops)
+    return Speed(rate * flops)
 
 
 def first_network(config: RunConfig) -> tuple[Method, tuple[int, int, int], int]:
@@ -96,6 +96,11 @@ def _steps_per_second(method: Method, batch: Batch, seconds: float) -> float:
 def saved_bytes_per_image(config: RunConfig) -> int:
     """What a forward pass keeps for the backward pass besides weights; the same on any machine."""
     method, shape, num_classes = first_network(config)
+    batch = batch_of_noise(_COUNTED_IMAGES, shape, num_classes)
+    return int(mean_over_kinds(method, batch, lambda rows: _saved_bytes(method, rows)))
+
+
+def _saved_bytes(method: Method, batch: Batch) -> int:
     own = {value.untyped_storage().data_ptr() for value in method.parameters()}
     storages: dict[int, torch.UntypedStorage] = {}
 
@@ -105,9 +110,8 @@ def saved_bytes_per_image(config: RunConfig) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        method.loss(batch_of_noise(_COUNTED_IMAGES, shape, num_classes))
-    saved = sum(one.nbytes() for address, one in storages.items() if address not in own)
-    return saved // _COUNTED_IMAGES
+        method.loss(batch)
+    return sum(one.nbytes() for address, one in storages.items() if address not in own)
 
 
 def gpu_hours(flops: float, gpu: str) -> float:

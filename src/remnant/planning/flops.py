@@ -10,8 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from remnant.methods import Method
+from remnant.methods import Method, TellsRows
 from remnant.phases import Batch
+from remnant.planning.row_kinds import kinds_of_rows
 from remnant.planning.shape_flops import ShapeFlops
 
 _COUNTED_IMAGES = 4
@@ -40,13 +41,26 @@ def train_flops(method: Method, image_shape: tuple[int, int, int], num_classes: 
     """Arithmetic of one training step, per image: forward and backward of every loss term."""
     batch = batch_of_noise(_COUNTED_IMAGES, image_shape, num_classes)
     method.train()
+    return round(mean_over_kinds(method, batch, lambda rows: step_flops(method, rows)))
+
+
+def step_flops(method: Method, batch: Batch) -> int:
+    """Arithmetic of one training step."""
 
     def step() -> None:
         torch.stack([term.float() for term in method.loss(batch).values()]).sum().backward()
 
     flops = count_flops(step)
     method.zero_grad(set_to_none=True)
-    return flops // _COUNTED_IMAGES
+    return flops
+
+
+def mean_over_kinds(method: Method, batch: Batch, measure: Callable[[Batch], float]) -> float:
+    """What `measure` finds of some rows, per row, by how often rows are of which kind."""
+    if not isinstance(method, TellsRows):
+        return measure(batch) / len(batch.labels)
+    kinds = kinds_of_rows(method, batch)
+    return sum(share * measure(rows) / len(rows.labels) for share, rows in kinds)
 
 
 def batch_of_noise(size: int, image_shape: tuple[int, int, int], num_classes: int) -> Batch:

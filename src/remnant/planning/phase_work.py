@@ -12,13 +12,12 @@ from torch import Tensor
 from remnant.images import ImageSet, Task
 from remnant.methods import Method, TellsRows
 from remnant.phases import Batch, Phase
+from remnant.planning.row_kinds import kinds_of_rows
 from remnant.planning.shape_flops import ShapeFlops
-from remnant.randomness import generator
 from remnant.training.batches import Feeder, Preprocessing
 from remnant.training.trainer import only_moving
 
 _COUNTED = 4  # rows of each kind
-_MANY = 2048  # draws
 
 # Of an image set: images per class, among new classes and among old ones. None: no such class.
 PerClass = tuple[float | None, float | None]
@@ -66,13 +65,8 @@ def _mean_flops(method: Method[Any], phase: Phase, batch: Batch) -> float:
     """FLOPs of a row, on average over the kinds that the method tells apart."""
     if not isinstance(method, TellsRows):
         return _flops_of_row(method, phase, batch)
-    many = _many_rows(batch)  # rather than the few at hand, where a rare kind may be missing
-    kinds = method.row_kinds(many)
-    total = 0.0
-    for kind in kinds.unique().tolist():
-        rows = torch.nonzero(kinds == kind).flatten()
-        total += len(rows) / _MANY * _count(method, phase, many.take(rows[:_COUNTED]))
-    return total
+    kinds = kinds_of_rows(method, batch)
+    return sum(share * _count(method, phase, rows) for share, rows in kinds)
 
 
 def _flops_of_row(method: Method[Any], phase: Phase, batch: Batch) -> float:
@@ -84,27 +78,6 @@ def _flops_of_row(method: Method[Any], phase: Phase, batch: Batch) -> float:
     steps = len(few) * one, all_rows * _count(method, phase, batch)
     slope = (steps[1] - steps[0]) / (all_rows - len(few))
     return slope + (steps[0] - len(few) * slope) / phase.schedule.batch_size
-
-
-def _many_rows(batch: Batch) -> Batch:
-    """The first row many times, with other draws: to see how often rows are of which kind."""
-
-    def draw(name: str, *shape: int) -> Tensor:
-        return torch.rand(_MANY, *shape, generator=generator(0, "kinds", name))
-
-    def repeat(rows: Tensor) -> Tensor:
-        return rows[:1].expand(_MANY, *rows.shape[1:])  # no copy: photographs take gigabytes
-
-    return replace(
-        batch,
-        views=repeat(batch.views),
-        labels=repeat(batch.labels),
-        is_replay=repeat(batch.is_replay),
-        is_known=None if batch.is_known is None else repeat(batch.is_known),
-        ids=repeat(batch.ids),
-        draw=draw,
-        twin_views=None if batch.twin_views is None else repeat(batch.twin_views),
-    )
 
 
 def _batches(phase: Phase, look: Preprocessing) -> Iterator[tuple[bool, Batch]]:
