@@ -43,6 +43,21 @@ def test_the_images_decoded_stand_for_all(
         assert torch.allclose(terms[name], (alone[0][name] + alone[1][name]) / 2, rtol=1e-4)
 
 
+def test_nothing_is_drawn_to_choose_among_all_or_for_none() -> None:
+    drawn: list[str] = []
+
+    def draw(name: str, *shape: int) -> Tensor:
+        drawn.append(name)
+        return torch.full((2,), 0.9) if name == "decode" else make_batch(2).draw(name, *shape)
+
+    method = make_method("raw", num_classes=2)
+    for ratio, expected in ((1.0, {"mask", "fine mask"}), (0.5, {"mask", "decode"})):
+        drawn.clear()
+        method.config = method.config.model_copy(update={"decoded_ratio": ratio})
+        method.loss(make_batch(2, labels=torch.tensor([0, 1]), draw=draw))
+        assert {*drawn} == expected
+
+
 def test_the_loss_of_all_images_is_the_mean_over_all_choices() -> None:
     method = make_method("raw", num_classes=2, decoded_ratio=0.5).eval()
     labels = torch.tensor([0, 1, 0])

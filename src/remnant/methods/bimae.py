@@ -222,15 +222,16 @@ class BiMAE(Method[BiMAEConfig]):
         in the classification alone; the mean is still over all images of the batch. So is that of
         a share of the images (`decoded_ratio`), which stand for those that are not decoded.
         """
-        views, noise = batch.views, batch.draw("fine mask", 2, self.network.num_patches)
-        chosen = torch.nonzero(self._is_decoded(batch)[rows]).flatten()
-        if len(chosen) == 0:
-            names = ["reconstruct", *(["detail"] if self.config.has_detail_branch else [])]
-            return dict.fromkeys(names, views.new_zeros(()))
         if len(encoded.main) > len(rows):
             encoded = encoded.select(rows)
-        if len(chosen) < len(rows):
-            encoded, rows = encoded.select(chosen), rows[chosen]
+        if self.config.decoded_ratio < 1:  # else nothing is drawn, and no device is waited for
+            chosen = torch.nonzero(self._is_decoded(batch)[rows]).flatten()
+            if len(chosen) < len(rows):
+                encoded, rows = encoded.select(chosen), rows[chosen]
+        if len(rows) == 0:
+            names = ["reconstruct", *(["detail"] if self.config.has_detail_branch else [])]
+            return dict.fromkeys(names, batch.views.new_zeros(()))
+        views, noise = batch.views, batch.draw("fine mask", 2, self.network.num_patches)
         weight = len(rows) / (self.config.decoded_ratio * len(views))
         if len(rows) < len(views):
             views, noise = views[rows], noise[rows]
