@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ STUDY = Study(
     rows=(Row("er", "ER", "er"), Row("bic", "BiC", "bic"), Row("der", "DER", "expandable")),
     columns={"smoke": (TINY,)},
 )
+
+
+def test_a_row_is_not_compared_with_itself() -> None:
+    with pytest.raises(AssertionError, match="'er' of tiny is its own rival"):
+        replace(STUDY, rows=(Row("er", "ER", "er", against="er"),))
 
 
 def test_rows_made_equal_in_flops_agree_within_a_tenth() -> None:

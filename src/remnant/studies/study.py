@@ -124,6 +124,7 @@ class Row:
     printed: tuple[Published, ...] | None = None  # None: those of the preset
     against: str = ""  # the row to which its difference is shown; "": none
     is_rival: bool = True  # counts among "all others"
+    short: str = ""  # its name beside a difference to it; "": the label
 
     def preset_at(self, scale: StudyScale) -> str:
         return self.paper if scale == "paper" and self.paper else self.preset
@@ -171,6 +172,10 @@ class Study:
     orders: tuple[str, ...] = ("default",)
     note: str = ""
     tells_winner: bool = False  # ends with a sentence on who came out first
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            assert row.against != row.name, f"row {row.name!r} of {self.name} is its own rival"
 
     def row(self, name: str) -> Row:
         return _find(name, {row.name: row for row in self.rows}, f"{self.name} has no row")
