@@ -6,6 +6,8 @@ The network learns from new images alone. Where its gradient would raise the mea
 images, the part that would is taken out of it: one constraint in place of one per task.
 
 Departs from mammoth: the memory holds a share of every task; there, one batch of each.
+Departs from [a-gem]: by default a label competes with all classes seen (mammoth); there, with those
+of its task alone, which is told.
 Departs from [a-gem]: each task has the same number of epochs as for all methods here; there, one.
 """
 

@@ -6,6 +6,8 @@ estimate the Fisher information differently, and the penalty's weight depends on
 After training, a phase of one epoch lets the trainer compute gradients as always, adds up their
 squares and removes the gradients before the step, so that no weight moves.
 
+Departs from [ewc]: a third number per parameter, the sum of squares, is always there and counts as
+carried, though it is zero between tasks.
 Departs from PyCIL: running statistics of the network stay too, so that estimating changes nothing.
 """
 
