@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from remnant.learner import learn_into_store, time_budget, update
-from remnant.learner.time_budget import MinutesPace
+from remnant.learner.time_budget import MinutesPace, epochs_within
+from remnant.learner.update_plan import UpdatePlan
 from remnant.phases import StepReport
 from tests.support.small_learner import stripes, tiny_learner
 
@@ -131,6 +132,35 @@ def test_an_interrupted_update_has_the_time_that_was_left(
     state = learn_into_store(store, *stripes("e"), minutes=0.1, quiet=True, watchers=(steps,))
     assert 33 <= state.history[-1]["epochs"] <= 39
     assert 1.8 <= clock.now - began <= 3.0
+
+
+@pytest.mark.parametrize("batch_size", [12, 6])
+def test_an_update_of_few_steps_has_a_speed(
+    monkeypatch: pytest.MonkeyPatch, batch_size: int
+) -> None:
+    """One or two steps, no more than are left out as slow where there are others."""
+    speeds: list[float] = []
+
+    def note(plan: UpdatePlan, minutes: float, speed: float) -> int:
+        speeds.append(speed)
+        return 1
+
+    monkeypatch.setattr(update, "epochs_within", note)
+    learner = tiny_learner(minutes=1e-3, epochs=1, batch_size=batch_size)
+    learner.partial_fit(*stripes("a", "c"))
+    assert len(speeds) == 1
+    assert speeds[0] > 1e-6
+
+
+def test_a_speed_that_could_not_be_measured_does_not_plan_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans: list[UpdatePlan] = []
+    monkeypatch.setattr(update, "seconds_per_image", lambda *_: 0.0)
+    monkeypatch.setattr(update, "epochs_within", lambda plan, *_: plans.append(plan) or 1)
+    tiny_learner(minutes=1e-3).partial_fit(*stripes("a", "c"))
+    assert epochs_within(plans[0], 1e6, 0.0) == 100_000
+    assert epochs_within(plans[0], 1, 1.0) == 4  # of 12 images each, in 54 seconds
 
 
 def test_no_time_at_all_is_one_epoch(store: Path) -> None:

@@ -27,6 +27,9 @@ _TIMED_SECONDS = 1.0  # at least, so that what another program does in between c
 _PER_CLASS = 16  # images that speed is measured on
 _SHARE = 0.9  # of the time; the rest is for coding exemplars and measuring
 _RECENT = 0.1  # of the time, in which the speed is measured while training
+# Chosen: more are added while there is time. Phases trained in parts keep what was planned
+# and must end even if nothing could be measured.
+_MOST_EPOCHS = 100_000
 _TOLERATED = 0.05  # of the epochs, too many or too few
 
 
@@ -35,20 +38,23 @@ class _EnoughError(Exception):
 
 
 class _Stopwatch:
-    """Times a few steps, then stops the training that they belong to."""
+    """Times a few steps, then stops the training that they belong to.
+
+    The first ones are slow and do not count, unless there are no others.
+    """
 
     def __init__(self) -> None:
-        self._began = 0.0
+        self._began = self._last = time.perf_counter()
         self.images = 0
         self.seconds = 0.0
 
     def on_step(self, report: StepReport) -> None:
         now = time.perf_counter()
-        if report.step < _WARM_UP_STEPS:
-            self._began = now
-            return
+        if report.step == _WARM_UP_STEPS:
+            self._began, self.images = self._last, 0
         self.images += report.images
         self.seconds = now - self._began
+        self._last = now
         is_many = report.step + 1 >= _WARM_UP_STEPS + _TIMED_STEPS
         if is_many and self.seconds >= _TIMED_SECONDS:
             raise _EnoughError
@@ -56,12 +62,12 @@ class _Stopwatch:
 
 def seconds_per_image(method: Method[Any], task: Task, trainer: Trainer) -> float:
     """Seconds of training per image; the method is spoilt by it, so give a copy."""
-    watch = _Stopwatch()
     with torch.random.fork_rng(devices=[]):
         method.eval()
         task = _few(task)
         method.begin_task(task, trainer.reader)
         phases: Iterator[Phase] = iter(method.shown_phases(task, trainer.reader))
+        watch = _Stopwatch()
         with suppress(_EnoughError):
             trainer.fit(method, task, next(phases), watchers=(watch,))
     return watch.seconds / max(watch.images, 1)
@@ -85,7 +91,8 @@ def estimate(plan: UpdatePlan, speed: float) -> str:
 def epochs_within(plan: UpdatePlan, minutes: float, speed: float) -> int:
     """At least one, however short the time; `speed` is in seconds per image."""
     per_epoch = (len(plan.task.train) + plan.num_exemplars) * speed
-    return max(1, int(_SHARE * 60 * minutes / max(per_epoch, 1e-9)))
+    fitting = _SHARE * 60 * minutes / max(per_epoch, 1e-9)
+    return max(1, int(min(fitting, _MOST_EPOCHS)))
 
 
 class MinutesPace:
