@@ -94,6 +94,19 @@ def test_a_schedule_is_cut_when_nothing_has_got_better_for_a_share_of_the_epochs
     )
 
 
+def test_a_phase_that_cannot_be_cut_is_not_told_to_end_and_ends_when_all_is_right() -> None:
+    """The trainer does not ask for the epochs of a phase that is trained in parts."""
+    given = iter([(50.0, 1.0)] * 15)
+    ends = EpochEnds(None, lambda: next(given, (100.0, 0.1)), can_stop=True)
+    for epoch in range(30):
+        ends.on_step(report(epoch))
+    assert ends.why == ""
+    ends.on_step(report(30))
+    with pytest.raises(PhaseDoneError):
+        ends.on_step(report(31))
+    assert ends.why == "all held-back images are correct after 32 epochs, so training ends"
+
+
 def test_a_better_loss_or_a_better_accuracy_is_enough_to_go_on() -> None:
     falling = [(50.0, 1.0 - step / 100) for step in range(20)]
     rising = [(50.0 + step, 1.0) for step in range(20)]

@@ -69,14 +69,23 @@ class EpochEnds:
         if self._progress is not None:
             shown = replace(report, is_epoch_end=is_shown, accuracy=accuracy)
             self._progress.on_step(shown)
-        is_free = self._can_stop and self._cut_to is None and report.phase in _STOPPABLE
+        # Phases that are trained in parts are not cut; they still end when all is right.
+        is_cut = self._cut_to == report.num_epochs
+        is_free = self._can_stop and not is_cut and report.phase in _STOPPABLE
         if is_free and accuracy is not None:
             self._stop_if_done(accuracy, report.epoch + 1, report.num_epochs)
 
     def epochs(self, report: StepReport) -> int:
-        """How many the phase shall have; see `remnant.phases.Pace`."""
+        """How many the phase shall have; see `remnant.phases.Pace`.
+
+        Only asked for a phase that can be cut, so that only then it is told.
+        """
         if self._cut_to is None or self._cut_to == report.num_epochs:
             return report.num_epochs
+        self.why = (
+            f"held-back images got no better after epoch {self._best_epochs} of "
+            f"{report.num_epochs}, so training ends after {self._cut_to}"
+        )
         self._on_change(self._cut_to)
         return self._cut_to
 
@@ -95,10 +104,6 @@ class EpochEnds:
             raise PhaseDoneError
         if epochs - self._best_epochs >= _PATIENCE_SHARE * num_epochs:
             self._cut_to = min(num_epochs, epochs + math.ceil(_LAST_SHARE * num_epochs))
-            self.why = (
-                f"held-back images got no better after epoch {self._best_epochs} of {num_epochs}, "
-                f"so training ends after {self._cut_to}"
-            )
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds of it, as JSON."""
