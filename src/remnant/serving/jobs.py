@@ -117,13 +117,14 @@ class Jobs:
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
+        self._latest: Job | None = None  # asked for without the lock, while another one starts
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="teaching")
 
     @property
     def current(self) -> Job | None:
         """The running job."""
-        latest = next(reversed(self._jobs.values()), None)
+        latest = self._latest
         return None if latest is None or latest.is_over else latest
 
     def start(
@@ -150,7 +151,7 @@ class Jobs:
             job = Job(max(self._jobs, default=0) + 1, classes, num_images, notes=list(notes))
             job.future = self._pool.submit(teach, Observer(job, num_updates))
             job.future.add_done_callback(_log_internal_error)
-            self._jobs[job.id] = job
+            self._jobs[job.id] = self._latest = job
             for old in list(self._jobs)[:-_MAX_KEPT]:
                 del self._jobs[old]
         return job
