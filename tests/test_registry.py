@@ -31,6 +31,31 @@ def test_a_broken_plugin_stops_only_those_who_want_it(
         words.find("mine", "word")
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError("no library"), "no library"),
+        (RuntimeError("no driver"), "no driver"),
+        (KeyError("HOME"), "'HOME'"),
+        (AssertionError(), "AssertionError"),
+        (ZeroDivisionError("by zero"), "by zero"),
+    ],
+)
+def test_whatever_a_plugin_ends_in_stops_only_those_who_want_it(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    def fail(point: EntryPoint) -> None:
+        raise error
+
+    monkeypatch.setattr(EntryPoint, "load", fail)
+    points = [EntryPoint("mine", "mine:MINE", "remnant.words")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    words = make_registry()
+    assert list(words) == ["raw"]
+    with pytest.raises(InputError, match=rf"cannot be loaded: {told}\. Repair"):
+        words.find("mine", "word")
+
+
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(
         InputError, match=r"word must be one of raw; got 'row'\. Did you mean raw\?"

@@ -16,7 +16,19 @@ from remnant.errors import InputError, nearest
 ThingT = TypeVar("ThingT")
 log = logging.getLogger(__name__)
 # What somebody else's module can end in when it is imported, or when what it names is registered.
-_LOADING_ERRORS = (ImportError, AttributeError, NameError, SyntaxError, TypeError, ValueError)
+_LOADING_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 class Registry(MutableMapping[str, ThingT], Generic[ThingT]):
@@ -113,8 +125,8 @@ class Registry(MutableMapping[str, ThingT], Generic[ThingT]):
                 self.register(point.load())
             except _LOADING_ERRORS as error:
                 self._broken[point.name] = (
-                    f"the plug-in {point.value} ({self.group}) cannot be loaded: {error}. Repair "
-                    "or uninstall its package."
+                    f"the plug-in {point.value} ({self.group}) cannot be loaded: "
+                    f"{str(error) or type(error).__name__}. Repair or uninstall its package."
                 )
                 log.warning(self._broken[point.name])
 
