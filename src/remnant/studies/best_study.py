@@ -8,6 +8,7 @@ from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, TFLOP, Claim, C
 
 _CODED = {"memory.codec": {"name": "transform", "quality": "auto"}}
 _BALANCED = {"method.first.sampling": "balanced"}
+_OF_BUDGETS_ALONE = ("bic-conv", "icarl-conv")
 
 
 def _coded(columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -24,7 +25,7 @@ STUDY = Study(
     question="Is the flagship first when every method has the codec and the sampling that suit it?",
     rows=(
         replace(ROWS[0], paper="best"),
-        *(row for row in ROWS[1:] if row.preset != "joint"),
+        *(row for row in ROWS[1:] if row.is_rival and row.name not in _OF_BUDGETS_ALONE),
         Row("ucir", "UCIR", "ucir", printed=()),
         Row("wa", "WA", "wa", printed=()),
     ),

@@ -1,22 +1,22 @@
 """Where the flagship's margin over plain replay comes from, step by step."""
 
-from remnant.studies.budgets_study import ADJUSTED, CONVOLUTIONS, ORDERS, VIEWS, column
+from remnant.studies.budgets_study import (
+    ADJUSTED,
+    CONVOLUTIONS,
+    ORDERS,
+    VIEWS,
+    WHOLE,
+    column,
+)
 from remnant.studies.columns import smoke
 from remnant.studies.study import AVG, FORGETTING, LAST, NEWEST, TFLOP, Claim, Row, Study
 
-# The flagship without masked training: every step sees whole images, and there are fewer of them.
-_WHOLE = {
-    "method.view": "full",
-    "method.mask_ratio": 0.75,  # unused; that of runs made before there were windows
-    "method.unmasked_ratio": 0.0,
-    "method.window_exemplars": 0,
-}
-_WHOLE_UNADJUSTED = _WHOLE | {"method.logit_adjustment": 0.0}
+_WHOLE_UNADJUSTED = WHOLE | {"method.logit_adjustment": 0.0}
 _UNION = {"method.first.sampling": "union"}
 _RAW = {"memory.codec": {"name": "raw"}}
 _FINE = {"memory.codec": {"name": "transform", "quality": 75}}
 # The paper's transformer at mini scale, with the optimiser that suits it.
-_TRANSFORMER = _WHOLE | {
+_TRANSFORMER = WHOLE | {
     "method.network.encoder": "vit",
     "method.network.patch_size": 4,
     "method.network.width": 128,
@@ -41,7 +41,7 @@ STUDY = Study(
             printed=(), against="er"),
         Row("er-views", "+ coded views of new images, smoothed labels", "er",
             changes=CONVOLUTIONS | VIEWS, printed=(), against="er-conv"),
-        Row("whole", "+ adjusted scores", "bimae", changes=_WHOLE, printed=(), against="er-views"),
+        Row("whole", "+ adjusted scores", "bimae", changes=WHOLE, printed=(), against="er-views"),
         Row("best", "+ masked training: Bilateral MAE, best options", "bimae", printed=(),
             against="whole"),
         Row("resnet-views", "ER on ResNet-32 with coded views and smoothed labels", "er",

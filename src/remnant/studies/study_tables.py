@@ -90,7 +90,7 @@ def _against_text(evidence: Evidence, cell: Cell, key: Metric) -> str:
     pairs = ""
     if found.count < len(cell.runs):
         pairs = ", one pair" if found.count == 1 else f", {found.count} pairs"
-    return f"{difference_text(found)} ({rival.label}{pairs})"
+    return f"{difference_text(found)} ({rival.short or rival.label}{pairs})"
 
 
 def verdict_table(judgements: Sequence[Judgement]) -> Table:
