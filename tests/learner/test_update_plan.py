@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from remnant.errors import InputError
@@ -16,6 +18,16 @@ def test_another_budget_is_told_the_command_for_it() -> None:
         "budget was fixed by the first update: '6images/class'; got '9images/class'. Leave it out; "
         "`remnant rebudget STORE BUDGET` changes it."
     )
+
+
+@pytest.mark.parametrize("codecs", [("raw", {"name": "raw"}), ({"name": "raw"}, "raw")])
+def test_a_codec_may_be_spelled_in_another_way(codecs: tuple[Any, Any]) -> None:
+    first, second = codecs
+    learner = tiny_learner(codec=first).partial_fit(*stripes("a", "c"))
+    learner.set_params(codec=second).partial_fit(*stripes("e"))
+    assert list(learner.classes_) == ["a", "c", "e"]
+    with pytest.raises(InputError, match="codec was fixed by the first update"):
+        learner.set_params(codec={"name": "webp", "quality": 50}).partial_fit(*stripes("g"))
 
 
 def test_one_image_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -267,11 +267,16 @@ def _check_fixed(parameters: LearnerParameters, before: LearnerState) -> None:
             now, then = _without_training(now), _without_training(then)
         if then is None and now is not None:  # it was chosen
             then = chosen.get(name)
-        if now != then:
+        if _plain(now) != _plain(then):
             raise InputError(
                 f"{name} was fixed by the first update: {then!r}; got {now!r}. Leave it out"
                 f"{_how_to_change(name)}"
             )
+
+
+def _plain(value: Any) -> Any:
+    """A codec of which no more than the name is given may be spelled in two ways."""
+    return value["name"] if isinstance(value, dict) and set(value) == {"name"} else value
 
 
 def _how_to_change(name: str) -> str:
