@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from remnant import cores
 from remnant.config import override
+from remnant.cores import usable_cores
 from remnant.errors import InputError
 from remnant.runs.run_folder import is_finished, read_result
 from remnant.studies import cluster, job_book, run_job
@@ -82,13 +82,13 @@ def test_a_preempted_job_is_queued_again_and_ends_as_if_nothing_had_been(
     longer = {"method__first__epochs": 12}
     told = PreemptsOnce(tmp_path / "a")
     runs = [tiny_run("preempted", **longer)]
-    monkeypatch.setattr(cores, "_OMP_THREADS", "1")
-    assert carry_out_locally(runs, tmp_path / "a" / "runs", HERE, 1, progress=told) == []
+    threads = usable_cores()  # per run, so that each has one thread
+    assert carry_out_locally(runs, tmp_path / "a" / "runs", HERE, threads, progress=told) == []
     assert told.done
     assert told.events == [("started", "preempted"), ("finished", "preempted")]
     log = "".join(path.read_text() for path in (tmp_path / "a" / "jobs").glob("*_log.*"))
     assert "Requeued job" in log
-    assert carry_out([tiny_run("whole", **longer)], tmp_path / "b", 1, progress=Told()) == []
+    assert carry_out([tiny_run("whole", **longer)], tmp_path / "b", threads, progress=Told()) == []
     preempted, whole = tmp_path / "a" / "runs" / "preempted", tmp_path / "b" / "whole"
     assert read_result(preempted).accuracy_matrix == read_result(whole).accuracy_matrix
     assert read_result(preempted).memory == read_result(whole).memory
@@ -123,30 +123,6 @@ def test_local_jobs_get_gpus_of_those_that_were_left_to_the_command(
     runs = [tiny_run("one"), tiny_run("two")]
     carry_out_locally(runs, tmp_path / "runs", replace(HERE, gpus_per_run=2), 2, progress=Told())
     assert given == expected
-
-
-def test_local_jobs_keep_no_core_for_jobs_that_are_not_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[int] = []
-
-    class Ended:
-        job_id = "1"
-
-        def submit(self, job: run_job.RunJob) -> Ended:
-            given.append(job.threads)
-            return self
-
-        def done(self) -> bool:
-            return True
-
-        def cancel(self) -> None: ...
-
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
-    monkeypatch.setattr(cores, "_OMP_THREADS", "")
-    monkeypatch.setattr(cluster, "_local_executor", lambda *_: Ended())
-    carry_out_locally([tiny_run("one")], tmp_path / "runs", HERE, 3, progress=Told())
-    assert given == [12]
 
 
 @pytest.mark.slow

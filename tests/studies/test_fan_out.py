@@ -125,18 +125,6 @@ def test_runs_share_the_gpus_and_cores_that_were_left_to_the_study(
     assert {environment["OMP_NUM_THREADS"] for environment in given} == {"4"}
 
 
-@pytest.mark.parametrize(("left", "threads"), [("a", "12"), ("ab", "6")])
-def test_no_core_is_kept_for_runs_that_are_not_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str, threads: str
-) -> None:
-    given: list[dict[str, str]] = []
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
-    monkeypatch.setattr(cores, "_OMP_THREADS", "")
-    monkeypatch.setattr(subprocess, "Popen", ended_at_once(given))
-    carry_out([tiny_run(name) for name in left], tmp_path, 3, progress=Told())
-    assert [environment["OMP_NUM_THREADS"] for environment in given] == [threads] * len(left)
-
-
 @pytest.mark.parametrize(
     ("allowed", "threads"),
     [("", 4), ("2", 2), ("2,1", 2), (" 3", 3), ("64", 4), ("0", 4), ("all", 4), ("²", 4)],

@@ -19,7 +19,7 @@ from remnant.cores import threads_each
 from remnant.errors import InputError, nearest
 from remnant.files import make_folder
 from remnant.runs.run_folder import is_finished
-from remnant.studies.fan_out import Failure, Job, Progress, as_many_as_needed
+from remnant.studies.fan_out import Failure, Job, Progress
 from remnant.studies.job_book import (
     ClusterKind,
     JobBook,
@@ -180,7 +180,6 @@ def carry_out_locally(
         pending = book.states(folder, left)
         failures += [_still_running(run, place, book) for run in left if run.name in pending]
         waiting = [run for run in left if run.name not in pending]
-        jobs = as_many_as_needed(jobs, waiting)
         free = list(range(jobs))
         threads = threads_each(jobs)
         while waiting or running:

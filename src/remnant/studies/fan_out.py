@@ -90,7 +90,6 @@ def carry_out(
     """
     waiting = [Job(run, folder / run.name) for run in runs if not run.is_done(folder)]
     make_folder(folder)
-    jobs = as_many_as_needed(jobs, waiting)
     threads = threads_each(jobs)
     failures: list[Failure] = []
     with _ending_all() as running:
@@ -113,11 +112,6 @@ def carry_out(
                     failures.append(_failure(job))
                     progress.failed(failures[-1])
     return failures
-
-
-def as_many_as_needed(jobs: int, waiting: Sequence[object]) -> int:
-    """How many of `jobs` run at the same time; cores are shared among these alone."""
-    return max(1, min(jobs, len(waiting)))
 
 
 def _was_killed(job: Job) -> bool:
