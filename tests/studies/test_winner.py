@@ -1,7 +1,8 @@
-"""The sentence at the end: who kept how much, and whether that may be chance."""
+"""The sentence at the end: how each ended, what it kept, and whether that may be chance."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,21 @@ def test_a_clear_winner_is_named_with_its_distance(tmp_path: Path) -> None:
     write_run(tmp_path, "cifar100-mini-bimae-full", 0, 60.0)
     write_run(tmp_path, "cifar100-mini-bimae-baseline", 0, 50.0)
     assert told(evidence_of(tmp_path, (0,))) == (
-        "At the end, on all classes: + detail branch 60.0 %, Baseline: 20 whole images 50.0 %. "
+        "At the end, on all classes: + detail branch 60.0 % (no images kept); "
+        "Baseline: 20 whole images 50.0 % (no images kept). "
         "+ detail branch is first, 10.0 ± 4.3 points above Baseline: 20 whole images "
         "(one run each)."
     )
+
+
+def test_what_each_kept_is_a_mean_over_its_runs(tmp_path: Path) -> None:
+    for seed, end, counts in ((0, "", [3, 4]), (1, "-seed-1", [5, 4])):
+        for row in ("full", "baseline"):
+            write_run(tmp_path, f"cifar100-mini-bimae-{row}{end}", seed, 60.0)
+        path = tmp_path / f"cifar100-mini-bimae-full{end}" / "result.json"
+        memory = {"used_bytes": 1024 * sum(counts), "exemplars_per_class": counts}
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"memory": memory}))
+    assert "+ detail branch 60.0 % (8 images kept, 8.0 KiB)" in told(evidence_of(tmp_path, (0, 1)))
 
 
 @pytest.mark.parametrize("lead", [0.0, 2.0])

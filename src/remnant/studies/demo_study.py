@@ -27,5 +27,6 @@ STUDY = Study(
     ),
     metrics=(AVG, LAST, FORGETTING, NEWEST),
     figures=("curves", "memory"),
+    equal="flops",
     tells_winner=True,
 )
