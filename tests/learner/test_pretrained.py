@@ -95,11 +95,25 @@ def test_a_receipt_names_the_store_that_never_saw_the_class(tmp_path: Path) -> N
     assert receipt.digest_after == taught([A, B]).digest()
 
 
+@pytest.mark.parametrize("again", [C, A])
+def test_a_class_taught_in_two_updates_leaves_no_trace(
+    again: tuple[str, int, slice], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.remnant"
+    taught([A, B], [C], [again]).save(path)
+    _, receipt = forget_with_receipt(path, "c")
+    assert receipt.digest_after == taught([A, B]).digest()
+    left = Learner.load(path)
+    assert left.state_.task_sizes == (2,)
+    assert left.digest() == receipt.digest_after
+
+
 def test_the_same_photos_again_change_nothing() -> None:
     learner = taught([A, B])
-    before, kept = rows(learner), learner.memory_.counts
+    before, kept, digest = rows(learner), learner.memory_.counts, learner.digest()
     learner.partial_fit(photos(0, 6), ["a"] * 6)
     assert (rows(learner), learner.memory_.counts) == (before, kept)
+    assert learner.digest() == digest
 
 
 def test_it_learns_what_it_is_shown() -> None:

@@ -150,10 +150,13 @@ class LearnerState:
     def digest(self) -> str:
         """SHA-256 of all that was learned, without dates and durations."""
         arrays, memory = standing_state(self.method)
+        sizes = self.task_sizes
+        if self.method.forgets_exactly:  # an update without a new class leaves no trace of its own
+            sizes = tuple(filter(None, sizes))
         header = {
             "settings": self.config.model_dump(mode="json"),
             "classes": self.classes,
-            "task_sizes": self.task_sizes,
+            "task_sizes": sizes,
             "memory": memory,
         }
         if self.untrained:  # decides what the next update is trained on
@@ -265,16 +268,14 @@ def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
 def _without_label(
     task_sizes: tuple[int, ...], label: int, *, drops_empty: bool
 ) -> tuple[int, ...]:
-    """An update that only brought this class goes too where none of it is left in the weights."""
+    """Updates without a class go too where none of what they brought is left in the weights."""
     sizes, first = list(task_sizes), 0
     for index, size in enumerate(task_sizes):
         if first <= label < first + size:
             sizes[index] -= 1
-            if drops_empty and sizes[index] == 0:
-                del sizes[index]
             break
         first += size
-    return tuple(sizes)
+    return tuple(filter(None, sizes)) if drops_empty else tuple(sizes)
 
 
 def _without_name(update: Mapping[str, Any], name: Label) -> dict[str, Any]:
