@@ -31,3 +31,8 @@ def command_text(*words: object) -> str:
 def resume_command(folder: Path) -> str:
     """The command that continues the run, or the runs, in a folder."""
     return command_text("remnant", "resume", folder)
+
+
+def amount(number: int, what: str) -> str:
+    """`1 image` and `2 images`."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

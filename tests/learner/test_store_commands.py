@@ -256,8 +256,20 @@ def test_what_cannot_be_used_ends_in_a_sentence_and_the_store_is_as_it_was(
     prepare(store.parent)
     before = {path: path.read_bytes() for path in store.parent.rglob("*") if path.is_file()}
     assert told in command(*line.split()).sentence
+    assert not [*store.parent.glob("*.work")]
     after = {path: path.read_bytes() for path in store.parent.rglob("*") if path.is_file()}
     assert after == before
+
+
+def test_a_budget_too_small_for_coded_images_leaves_no_folder_and_names_one_that_works(
+    command: Command, store: Path
+) -> None:
+    learn = ("learn", "x.remnant", "more", "--epochs", "1", "--set", "memory.codec=webp")
+    outcome = command(*learn, "--budget", "9B/class")
+    assert outcome.code == 2
+    assert not [*store.parent.glob("x.remnant*")]
+    advised = outcome.err.split('"')[1]
+    assert command(*learn, "--budget", advised).code == 0
 
 
 def test_a_store_that_cannot_be_begun_leaves_no_folder(command: Command, tmp_path: Path) -> None:

@@ -96,6 +96,26 @@ def test_a_budget_below_the_smallest_of_some_coded_images_is_refused() -> None:
         roomy.require_room_for(images[:2], 1)
 
 
+@pytest.mark.parametrize("unit", ["B/class", "B"])
+def test_a_budget_that_was_advised_holds_every_image_that_was_tried(unit: str) -> None:
+    images = [*some_images(1, CIFAR), np.zeros(CIFAR, np.uint8)]
+
+    def stored(budget: str) -> Memory:
+        memory = Memory(MemoryConfig(budget=budget, codec=WebpConfig()), CIFAR, seed=0)
+        memory.require_room_for(images, 2)
+        memory.expect(2)
+        for label, image in enumerate(images):
+            memory.add_class(label, str(label), [Candidate(image)])
+        return memory
+
+    with pytest.raises(InputError, match=r"got 1 byte\. Raise") as told:
+        stored(f"1{unit}")
+    assert stored(str(told.value).split('"')[1]).counts == [1, 1]
+    with pytest.raises(InputError, match=r"its share is 100 bytes\. Raise") as told:
+        stored("100B/class" if "class" in unit else "200B")
+    assert stored(str(told.value).split('"')[1]).counts == [1, 1]
+
+
 def test_a_total_too_small_for_the_last_task_is_refused_in_the_plan() -> None:
     with pytest.raises(InputError, match='at least "30720B"'):
         plan_memory(MemoryConfig(budget="9images"), CIFAR, [5, 10])

@@ -12,7 +12,7 @@ import torch
 from remnant._version import __version__
 from remnant.data.fingerprints import fingerprint
 from remnant.encoders import describe_encoder
-from remnant.errors import InputError
+from remnant.errors import InputError, amount
 from remnant.images import Images, ImageSet, Task
 from remnant.learner import defaults
 from remnant.learner.decoded_inputs import measure_colours, shorter_side
@@ -22,7 +22,7 @@ from remnant.learner.inputs import Label, RawInputs, gather_labelled
 from remnant.learner.learner_state import LearnerConfig, LearnerParameters, LearnerState
 from remnant.learner.measuring import UncheckedGuardError, name_classes
 from remnant.learner.network_sizes import choose_image_size
-from remnant.learner.usable_images import UsableImages, amount, read_usable, shared_with
+from remnant.learner.usable_images import UsableImages, read_usable, shared_with
 from remnant.methods import METHODS
 from remnant.training.devices import Accelerator
 

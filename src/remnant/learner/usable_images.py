@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from remnant.data.decode import ENDINGS
-from remnant.errors import InputError
+from remnant.errors import InputError, amount
 from remnant.images import ArrayImages, Images
 from remnant.learner.decoded_inputs import read, try_each
 from remnant.learner.inputs import RawImage, RawInputs
@@ -139,10 +139,6 @@ def _digests(images: Images) -> list[bytes]:
         return []
     array: np.ndarray = images.array.numpy()
     return [hashlib.sha256(image.tobytes()).digest() for image in array]
-
-
-def amount(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _count(number: int, what: str) -> str:

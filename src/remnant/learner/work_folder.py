@@ -90,6 +90,10 @@ def only_updater(path: Path) -> Iterator[Path]:
         except UnsyncedStoreError:  # the new store is in place
             _remove(folder)
             raise
+        except InputError:  # what was refused leaves nothing but what was learned before
+            if not has_checkpoint(path):
+                _remove(folder)
+            raise
         except BaseException:
             if not any(folder.glob("*.safetensors")):
                 _remove(folder)

@@ -174,13 +174,13 @@ class Memory:
         few of them before it trains for hours.
 
         Raises:
-            InputError: The message names a budget that works.
+            InputError: The message names a budget that holds each of these images.
         """
         packing = replace(self._packing, side_bytes=side_bytes)
         candidates = (Candidate(np.asarray(image)) for image in images)
         exemplars = self._intake.encoded(0, candidates)
-        size = min(packing.counted(self.codec, [exemplar]) for exemplar in exemplars)
-        packing.require_room(self.codec, num_classes, size + side_bytes)
+        sizes = [packing.counted(self.codec, [one]) + side_bytes for one in exemplars]
+        packing.require_room(self.codec, num_classes, min(sizes), max(sizes))
 
     def add_class(self, label: int, name: str, candidates: Iterable[Candidate]) -> int:
         """Store a new class, at the cost of the largest; returns how many exemplars it has.
@@ -204,7 +204,7 @@ class Memory:
         self._packing.require_room(self.codec, num_sharing)
         share = self._share_of(label, num_sharing)
         new = self._intake.of_class(label, name, candidates, self._packing.side_bytes)
-        exemplars = self._packing.best(self.codec, name, new, share)
+        exemplars = self._packing.best(self.codec, name, new, share, num_sharing)
         if not exemplars:
             raise InputError(f"class {name!r} must have at least one image; it has none.")
         self._put(label, StoredClass(name, exemplars), num_sharing)
@@ -227,7 +227,7 @@ class Memory:
         stored, new = self._stored(label), self.encode_more(label, candidates)
         share = self._share_of(label, self.num_seen_classes)
         turns = take_turns(stored.exemplars, new)
-        merged = self._packing.best(self.codec, stored.name, turns, share)
+        merged = self._packing.best(self.codec, stored.name, turns, share, self.num_seen_classes)
         self._put(label, StoredClass(stored.name, merged), self.num_seen_classes)
         return len(self._classes[label].exemplars)
 
@@ -288,7 +288,7 @@ class Memory:
         stored = self._stored(label)
         new = self._intake.of_class(label, stored.name, candidates, stored.side_bytes)
         share = self._share_of(label, self.num_seen_classes)
-        exemplars = self._packing.best(self.codec, stored.name, new, share)
+        exemplars = self._packing.best(self.codec, stored.name, new, share, self.num_seen_classes)
         if not exemplars:
             raise InputError(f"class {stored.name!r} must have at least one image; it has none.")
         self._put(label, StoredClass(stored.name, exemplars), self.num_seen_classes)

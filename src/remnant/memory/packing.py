@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from remnant.errors import InputError
+from remnant.errors import InputError, amount
 from remnant.memory.budget import Budget
 from remnant.memory.class_sizes import ClassSizes
 from remnant.memory.codecs.codec import Codec, Exemplar
@@ -45,27 +45,35 @@ class Packing:
             return self.budget.bytes
         return sizes.level(num_classes - len(sizes), self.budget.bytes, self.size(codec) or 0)
 
-    def require_room(self, codec: Codec, num_classes: int, size: int | None = None) -> None:
+    def require_room(
+        self, codec: Codec, num_classes: int, size: int | None = None, largest: int | None = None
+    ) -> None:
         """Refuse a budget known to be too small for one exemplar of each of `num_classes`.
 
         Args:
-            size: Of a measured exemplar, where sizes vary.
+            size: Of the smallest exemplar that was measured, where sizes vary.
+            largest: Of the largest one, which the advice leaves room for.
 
         Raises:
-            InputError: The message names the smallest budget that works.
+            InputError: The message names the smallest budget that works; where sizes vary, one
+                that works for all that were measured.
         """
         size = self.size(codec) or size
         if size is None or num_classes == 0 or size <= self.budget.quota(num_classes):
             return
         needed = size if self.budget.per_class else size * num_classes
-        unit = "/class" if self.budget.per_class else ""
         whose = "one exemplar"
-        if not unit and num_classes > 1:
+        if not self.budget.per_class and num_classes > 1:
             whose += f" of each of {num_classes:,} classes"
         raise InputError(
-            f"memory.budget must hold {whose} ({needed:,} bytes); got {self.budget.bytes:,}. "
-            f'Raise memory.budget to at least "{needed}B{unit}" or choose a smaller memory.codec.'
+            f"memory.budget must hold {whose} ({amount(needed, 'byte')}); got "
+            f"{amount(self.budget.bytes, 'byte')}. {self._remedy(largest or size, num_classes)}"
         )
+
+    def _remedy(self, size: int, num_classes: int) -> str:
+        """A budget that holds an exemplar of `size` bytes of each class."""
+        needed = f"{size}B/class" if self.budget.per_class else f"{size * num_classes}B"
+        return f'Raise memory.budget to at least "{needed}" or choose a smaller memory.codec.'
 
     def overflow(self, sizes: ClassSizes) -> str | None:
         """How classes of these sizes exceed the budget, in words; None if they do not."""
@@ -77,12 +85,15 @@ class Packing:
         return f"{who} {used:,} bytes, more than {allowed:,}" if used > allowed else None
 
     def best(
-        self, codec: Codec, name: str, exemplars: Iterable[Exemplar], share: int
+        self, codec: Codec, name: str, exemplars: Iterable[Exemplar], share: int, num_classes: int
     ) -> tuple[Exemplar, ...]:
         """The exemplars of class `name`, best first, up to a share; read only as far as they fit.
 
+        Args:
+            num_classes: That share the budget, this one among them.
+
         Raises:
-            InputError: The share cannot hold the first.
+            InputError: The share cannot hold the first. The message names a budget that would.
         """
         room, has_one_size = share, self.size(codec) is not None
         kept: list[Exemplar] = []
@@ -90,8 +101,9 @@ class Packing:
             needed = self.counted(codec, [exemplar])
             if needed > room and not kept:
                 raise InputError(
-                    f"the memory must hold one exemplar of class {name!r} ({needed:,} bytes); its "
-                    f"share is {share:,}. Raise memory.budget or choose a smaller memory.codec."
+                    f"the memory must hold one exemplar of class {name!r} "
+                    f"({amount(needed, 'byte')}); its share is {amount(share, 'byte')}. "
+                    f"{self._remedy(needed, num_classes)}"
                 )
             if needed > room:
                 break
@@ -107,10 +119,11 @@ class Packing:
         Raises:
             InputError: A share cannot hold the best exemplar of a class.
         """
-        share = self.share(codec, sizes, len(sizes))
+        count = len(sizes)
+        share = self.share(codec, sizes, count)
         large = ((label, classes[label]) for label in sizes.above(share))
         return {
-            label: StoredClass(one.name, self.best(codec, one.name, one.exemplars, share))
+            label: StoredClass(one.name, self.best(codec, one.name, one.exemplars, share, count))
             for label, one in large
         }
 

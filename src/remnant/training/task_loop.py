@@ -26,7 +26,7 @@ from remnant.training.checkpoints import Checkpoints, Point, phase_end
 from remnant.training.network_state import Arrays, load_method_state, method_state
 from remnant.training.trainer import Trainer
 
-_TRIED = 8  # images of a task, to see whether the memory can hold one
+_TRIED = 32  # images of a task, to see whether the memory can hold one
 _METADATA = "metadata"  # JSON as an array, of what a method keeps beside its memory
 
 
@@ -218,7 +218,9 @@ class TaskLoop:
         """Refuse a budget that holds nothing of this task before hours of training."""
         self._method.eval()  # what has grown, too
         if self._method.memory is not None:
-            some = task.train.images.read(torch.arange(min(_TRIED, len(task.train))))
+            count = len(task.train)  # spread over all classes, which folders list one by one
+            places = torch.linspace(0, count - 1, min(_TRIED, count)).round().long()
+            some = task.train.images.read(places)
             num_seen = task.num_seen_classes
             side_bytes = self._method.side_bytes(num_seen)
             self._method.memory.require_room_for(some, num_seen, side_bytes)
