@@ -64,6 +64,11 @@ def override(config: ConfigT, changes: Mapping[str, Any]) -> ConfigT:
     Raises:
         InputError: A key is not a setting, or its value cannot be used.
     """
+    if not isinstance(changes, Mapping):
+        raise InputError(
+            "settings must be a mapping, as in {'method.first.epochs': 3}; got "
+            f"{changes!r:.80}. Give a dict."
+        )
     values = config.model_dump(mode="json")
     # A group before what is in it and its name first: both decide which settings there are.
     for key in sorted(changes, key=lambda key: (key.count("."), not key.endswith(".name"))):

@@ -229,8 +229,8 @@ def test_what_the_first_update_chose_is_named_and_may_be_given_later() -> None:
     with pytest.raises(InputError) as told:
         learner.partial_fit(photos(1, 2), ["b", "b"])
     assert str(told.value) == (
-        "method was fixed by the first update: 'ranpac'; got 'tuned'. Leave it out, or start over "
-        "with fit, another store or `remnant rebuild`."
+        "method was fixed by the first update: 'ranpac'; got 'tuned'. Leave it out, or use another "
+        "store or learner, or `remnant rebuild`."
     )
     learner.set_params(method="ranpac", encoder="efficientnet-lite0")
     learner.partial_fit(photos(1, 2), ["b", "b"])

@@ -30,7 +30,9 @@ def store(tmp_path: Path) -> Path:
 def test_a_saved_learner_cannot_be_undone_by_two_updates(store: Path) -> None:
     learner = Learner.load(store).set_params(quiet=True, threads=1)
     learner.partial_fit(*stripes("e")).save(store)
-    with pytest.raises(InputError, match=r"has nothing to undo: .* or saving a learner removes"):
+    with pytest.raises(
+        InputError, match=r"has nothing to undo: .* or saving a learner also discards"
+    ):
         undo_in_store(store)
     assert read_store(store).classes == ("a", "c", "e")
 

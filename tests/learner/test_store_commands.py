@@ -210,7 +210,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "no folder": (nothing, "learn stripes.remnant nowhere", "nowhere does not exist"),
     "empty folder": (empty("void"), "learn stripes.remnant void", "neither folders nor images"),
     "empty class": (empty("more/f"), LEARN, "more/f must hold the images of its class"),
-    "no classes": (nothing, "learn stripes.remnant more/e", "a folder with a sub-folder per class"),
+    "no classes": (nothing, "learn stripes.remnant more/e", "whose sub-folders are the classes"),
     "unknown test classes": (other_classes, f"{LEARN} --test test", "the update; got 'g'"),
     "no test folder": (nothing, f"{LEARN} --test nowhere", "nowhere does not exist"),
     "a damaged store": (damage, LEARN, "stripes.remnant is damaged: its checksum"),
@@ -223,9 +223,16 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a folder for a store": (use, LEARN, "must be a store, which is one file; it is a folder"),
     "another method": (nothing, f"{LEARN} --method er", "method was fixed by the first update"),
     "another size": (nothing, f"{LEARN} --image-size 16", "image_size was fixed by the first"),
-    "another codec": (nothing, f"{LEARN} --set memory.codec=webp", "options was fixed"),
+    "another codec": (nothing, f"{LEARN} --set memory.codec=webp", "memory.codec was fixed"),
+    "no such setting later": (
+        nothing, f"{LEARN} --set memory.bugdet=3", "you mean memory.budget?"
+    ),
     "no such setting": (nothing, "learn x more --set memory.bugdet=3", "you mean memory.budget?"),
-    "a foreign setting": (nothing, "learn x more --set data.seed=1", "options must be settings of"),
+    "a foreign setting": (
+        nothing,
+        "learn x more --set data.seed=1",
+        "must begin with method., memory., augment. or training.; got 'data.seed'. Leave it out",
+    ),
     "a schedule": (nothing, "learn x more --set method.first.epochs=3", "Give epochs to the"),
     "no epochs": (nothing, f"{LEARN} --epochs 0", "epochs must be at least 1; got 0"),
     "no method": (nothing, "learn x more --method bima", "Did you mean bimae?"),

@@ -329,6 +329,7 @@ def test_exemplars_are_thinned(command: Command, store: Path) -> None:
     command("thin", store, "c", "--remove", "2")
     assert np.array_equal(Learner.load(store).remembered("c").stored, kept[[0, 2]])
     assert "give either" in command("thin", store, "c").sentence
+    assert "either --keep N" in command("thin", store, "c").sentence
     assert "at least one exemplar" in command("thin", store, "c", "--keep", "0").sentence
     for number in ("0", "3"):
         told = command("thin", store, "c", "--remove", number).sentence

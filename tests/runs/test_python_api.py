@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,9 @@ def test_a_config_is_run_as_it_is_and_shows_its_progress(
 def test_what_cannot_be_run_raises_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"Did you mean memory\.budget"):
         remnant.run("digits-er", tmp_path / "run", settings={"memory.bugdet": "1KiB"})
+    wrong: Any = [1]
+    with pytest.raises(InputError, match=r"settings must be a mapping.*; got \[1\]"):
+        remnant.run("digits-er", tmp_path / "run", settings=wrong)
     with pytest.raises(InputError, match="at least"):
         remnant.run("digits-er", tmp_path / "run", settings={"memory.budget": "1KiB/class"})
     assert list(tmp_path.iterdir()) == []

@@ -129,7 +129,8 @@ def _options(parameters: LearnerParameters, *, of_training: bool) -> dict[str, A
     for key in options:
         if key.partition(".")[0] not in _SECTIONS:
             raise InputError(
-                f"options must be settings of {', '.join(_SECTIONS)}; got {key!r}. Leave it out."
+                f"a setting must begin with {', '.join(f'{one}.' for one in _SECTIONS[:-1])} or "
+                f"{_SECTIONS[-1]}.; got {key!r}. Leave it out."
             )
         schedule, _, name = key.rpartition(".")
         if schedule in ("method.first", "method.later") and name in ("epochs", "batch_size"):

@@ -98,6 +98,12 @@ def gather_labelled(images: Any, labels: Any) -> RawInputs:
             "the names of a folder's sub-folders are its labels. Leave the labels out."
         )
     if labels is None:
+        if isinstance(images, str | os.PathLike):
+            raise InputError(
+                f"a folder must hold one sub-folder of images per class; {_as_path(images)} is "
+                f"{'an image' if _as_path(images).is_file() else 'a folder of images'}. Give the "
+                "folder whose sub-folders are the classes."
+            )
         raise InputError(
             "every image must have a label. Give labels, or a folder with a sub-folder per class."
         )
@@ -147,7 +153,9 @@ def _skipped(path: Path, names: Iterable[str]) -> Iterator[Path]:
 def _as_label(label: Any) -> Label:
     plain = label.item() if isinstance(label, np.generic | Tensor) else label
     if isinstance(plain, bool) or not isinstance(plain, str | int):
-        raise InputError(f"a label must be text or a whole number; got {plain!r}.")
+        raise InputError(
+            f"a label must be text or a whole number; got {plain!r:.80}.{_label_remedy(plain)}"
+        )
     if isinstance(plain, int):
         return plain
     try:
@@ -157,6 +165,14 @@ def _as_label(label: Any) -> Label:
     if not plain.strip():
         raise InputError("a class must have a name; got an empty one.")
     return str(plain)
+
+
+def _label_remedy(label: Any) -> str:
+    if isinstance(label, float) and label.is_integer():
+        return " Give whole numbers, as labels.astype(int) has them."
+    if isinstance(label, np.ndarray | Tensor | list | tuple):
+        return " Give one class per image; for one row per image, labels.argmax(axis=1)."
+    return ""
 
 
 def _as_path(path: str | os.PathLike[str]) -> Path:
@@ -185,7 +201,13 @@ def _as_image(item: Any, index: int) -> RawImage:
 
 def _split_array(array: np.ndarray) -> list[RawImage]:
     if array.ndim not in (3, 4) or 0 in array.shape[1:]:
-        raise InputError(f"{_FORMS}; got an array of shape {list(array.shape)}.")
+        remedy = ""
+        if array.ndim == 2:
+            remedy = (
+                " For one grey image, give images[None]; for flattened ones, "
+                "images.reshape(-1, height, width)."
+            )
+        raise InputError(f"{_FORMS}; got an array of shape {list(array.shape)}.{remedy}")
     if len(array) == 0:
         raise InputError("there must be at least one image; got none.")
     return [_as_pixels(image, f"image {index}") for index, image in enumerate(array)]
@@ -209,11 +231,20 @@ def _as_bytes(image: np.ndarray, name: str) -> np.ndarray:
     kind, limit = image.dtype.kind, 1 if image.dtype.kind == "f" else 255
     if kind not in "fiu":
         raise InputError(f"{name} must hold bytes or floats from 0 to 1; got {image.dtype}.")
+    if kind == "f" and not np.isfinite(image).all():
+        raise InputError(
+            f"{name} must hold finite numbers; got NaN or infinity. Replace them, or leave it out."
+        )
     low, high = image.min(), image.max()
-    if not (low >= 0 and high <= limit):  # written so that nan fails
+    if not (low >= 0 and high <= limit):
         raise InputError(
             f"{name} must hold whole numbers from 0 to 255 or floats from 0 to 1; got "
-            f"{image.dtype} from {low} to {high}. Scale it."
+            f"{image.dtype} from {_short(low)} to {_short(high)}. Scale it."
         )
     levels = image.astype(np.float64) * 255 if kind == "f" else image
     return np.rint(levels).astype(np.uint8)
+
+
+def _short(value: np.number) -> str:
+    """Three digits of a float."""
+    return f"{value:.3g}" if value.dtype.kind == "f" else str(value)

@@ -99,7 +99,7 @@ def find_previous(store: Path) -> Path:
     is_there = previous.is_file()
     if not is_there or (store.is_file() and filecmp.cmp(previous, store, shallow=False)):
         raise InputError(
-            f"{store} has nothing to undo: only the last update can be, once, and forgetting a "
-            "class or saving a learner removes what was before."
+            f"{store} has nothing to undo: only the last update can be undone, and only once; "
+            "forgetting a class or saving a learner also discards the earlier store."
         )
     return previous

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from remnant._version import __version__
+from remnant.config import override
 from remnant.data.fingerprints import fingerprint
 from remnant.encoders import describe_encoder
 from remnant.errors import InputError, amount
@@ -27,6 +28,7 @@ from remnant.methods import METHODS
 from remnant.training.devices import Accelerator
 
 _REBUILT = ("encoder", "method", "image_size")  # can be changed by teaching exemplars again
+_NOT_GIVEN = object()
 # Parameters that the first update fixes.
 FIXED = (
     "budget", "method", "encoder", "image_size", "codec", "width", "augment", "options", "seed",
@@ -268,10 +270,41 @@ def _check_fixed(parameters: LearnerParameters, before: LearnerState) -> None:
         if then is None and now is not None:  # it was chosen
             then = chosen.get(name)
         if _plain(now) != _plain(then):
+            if name == "options":
+                _refuse_options(now, then, before.config)
             raise InputError(
                 f"{name} was fixed by the first update: {then!r}; got {now!r}. Leave it out"
                 f"{_how_to_change(name)}"
             )
+
+
+def _refuse_options(now: dict[str, Any], then: dict[str, Any], config: LearnerConfig) -> None:
+    """Name the first option that differs.
+
+    Raises:
+        InputError: Always; of an option that is unknown, that it is.
+    """
+    key = next(
+        key for key in (*now, *then) if now.get(key, _NOT_GIVEN) != then.get(key, _NOT_GIVEN)
+    )
+    if key not in now:
+        raise InputError(
+            f"{key} was fixed by the first update: {then[key]!r}; now it is not among the options. "
+            "Give it again, or use another store or learner."
+        )
+    override(config, {key: now[key]})  # an unknown one is told as that
+    was = then[key] if key in then else _value_of(config, key)
+    raise InputError(
+        f"{key} was fixed by the first update: {was!r}; got {now[key]!r}. Leave it out, or use "
+        "another store or learner."
+    )
+
+
+def _value_of(config: LearnerConfig, key: str) -> Any:
+    value: Any = config.model_dump(mode="json")
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -282,8 +315,8 @@ def _plain(value: Any) -> Any:
 def _how_to_change(name: str) -> str:
     if name == "budget":
         return "; `remnant rebudget STORE BUDGET` changes it."
-    how = ", another store or `remnant rebuild`" if name in _REBUILT else " or another store"
-    return f", or start over with fit{how}."
+    how = ", or `remnant rebuild`" if name in _REBUILT else ""
+    return f", or use another store or learner{how}."
 
 
 def _chosen_values(config: LearnerConfig) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def thin_store(
     """
     if (keep is None) == (remove is None):
         raise InputError(
-            "give either keep (how many exemplars stay) or remove (the number of one)."
+            "give either --keep N, how many exemplars stay, or --remove N, the number of one."
         )
 
     def change(state: LearnerState) -> LearnerState:

@@ -41,7 +41,10 @@ def explain_failure(error: OSError) -> str:
 
 def check_file(path: Path) -> None:
     if path.is_dir():
-        raise InputError(f"{path} must be a store, which is one file; it is a folder.")
+        raise InputError(
+            f"{path} must be a store, which is one file; it is a folder. The "
+            "store comes first, then the folder of images."
+        )
 
 
 def work_folder(path: Path) -> Path:

@@ -37,7 +37,7 @@ def run(
         InputError: Something in the config or the data cannot be used.
     """
     resolved = config if isinstance(config, RunConfig) else load_recipe(str(config))
-    resolved = override(resolved, _plain(settings or {}))
+    resolved = override(resolved, _plain({} if settings is None else settings))
     folder = Path(out) if out is not None else Path("runs") / as_folder_name(resolved.recipe)
     if not progress:
         return execute(resolved, folder, watchers=tuple(watchers)).model_dump(mode="json")

@@ -139,6 +139,8 @@ def require_finished(folder: Path) -> None:
     Raises:
         InputError: The folder is not a finished run.
     """
+    if not folder.exists():
+        raise InputError(f"{folder} does not exist. Check the path.")
     if not is_finished(folder):
         raise InputError(
             f"{folder} must be a finished run; it is not. Finish it: {resume_command(folder)}."
