@@ -80,6 +80,17 @@ def test_forgetting_writes_a_receipt_that_the_store_agrees_with(
     assert "by the receipt, it is the store that forgetting 'a' left" in outcome.out
 
 
+def test_pages_that_still_show_the_class_are_named(command: Command, store: Path) -> None:
+    learn_into_store(store, *stripes("e"), **TINY)
+    page, card = store.with_suffix(".html"), store.with_suffix(".card.md")
+    page.touch()
+    note = " ".join(command("forget", store.name, "a", "--yes").out.split())
+    assert f"note: {page.name} still shows the class; delete it" in note
+    card.touch()
+    note = " ".join(command("forget", store.name, "c", "--yes").out.split())
+    assert f"note: {page.name} and {card.name} still show it; delete them, or write" in note
+
+
 def test_a_receipt_may_be_written_elsewhere_and_never_over_another(
     command: Command, store: Path, tmp_path: Path
 ) -> None:

@@ -260,6 +260,21 @@ def forget(store: Path, name: str, /, *, receipt: Path | None = None, yes: Yes =
         message, _ = forget_with_receipt(store, label, target)
     console.out.print(visible(message), markup=False)
     console.out.print(f"receipt: {visible(target)}", markup=False)
+    _tell_pages(store)
+
+
+def _tell_pages(store: Path) -> None:
+    """Name what `remnant learn --card` wrote beside a store, since a forgotten class is in it."""
+    from remnant.learner.store_card import card_paths
+
+    left = [visible(path) for path in reversed(card_paths(store)) if path.exists()]
+    if left:
+        few = "still shows the class; delete it" if len(left) == 1 else "still show it; delete them"
+        console.out.print(
+            f"note: {' and '.join(left)} {few}, or write a new page with remnant inspect --html.",
+            markup=False,
+            highlight=False,
+        )
 
 
 def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:

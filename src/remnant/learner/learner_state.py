@@ -259,8 +259,8 @@ def forget_class(state: LearnerState, name: Label) -> tuple[LearnerState, str]:
     )
     message = (
         f"{name!r} is forgotten: its {state.num_exemplars - after.num_exemplars:,} exemplars, its "
-        f"row of the classifier and its name are removed. {rest}; stores and exports written "
-        "earlier still contain it."
+        f"row of the classifier and its name are removed. {rest}; stores, exports, pages and "
+        "cards written earlier still contain it."
     )
     return after, message
 

@@ -45,7 +45,9 @@ def make_receipt(path: Path, before: LearnerState, after: LearnerState, name: La
     """The receipt for the removal of a class from the store at `path`."""
     label, memory = before.find(name), before.method.memory
     is_kept = memory is not None and label in memory.labels
-    remains = ["Stores and exports that were written earlier still contain the class."]
+    remains = [
+        "Stores, exports, pages and cards that were written earlier still contain the class."
+    ]
     if not after.method.forgets_exactly:
         remains.insert(0, "The other weights were trained on its images too.")
     return Receipt(

@@ -271,7 +271,7 @@ def _check_fixed(parameters: LearnerParameters, before: LearnerState) -> None:
             then = chosen.get(name)
         if _plain(now) != _plain(then):
             if name == "options":
-                _refuse_options(now, then, before.config)
+                _refuse_options(now or {}, then or {}, before.config)
             raise InputError(
                 f"{name} was fixed by the first update: {then!r}; got {now!r}. Leave it out"
                 f"{_how_to_change(name)}"
