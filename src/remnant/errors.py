@@ -34,5 +34,6 @@ def resume_command(folder: Path) -> str:
 
 
 def amount(number: int, what: str) -> str:
-    """`1 image` and `2 images`."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    """`1 image`, `2 images` and `2 classes`."""
+    ending = "" if number == 1 else "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}{ending}"

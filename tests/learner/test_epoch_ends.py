@@ -90,7 +90,7 @@ def test_a_schedule_is_cut_when_nothing_has_got_better_for_a_share_of_the_epochs
     assert cut_at([(50.0, 1.0), (60.0, 0.9)], ends) == (4 + 12, 4 + 12 + 4)
     assert changes == [20]
     assert ends.why == (
-        "held-back images got no better after epoch 4 of 40, so training ends after 20"
+        "held-out images got no better after epoch 4 of 40, so training ends after 20"
     )
 
 
@@ -104,7 +104,7 @@ def test_a_phase_that_cannot_be_cut_is_not_told_to_end_and_ends_when_all_is_righ
     ends.on_step(report(30))
     with pytest.raises(PhaseDoneError):
         ends.on_step(report(31))
-    assert ends.why == "all held-back images are correct after 32 epochs, so training ends"
+    assert ends.why == "all held-out images are correct after 32 epochs, so training ends"
 
 
 def test_a_better_loss_or_a_better_accuracy_is_enough_to_go_on() -> None:

@@ -42,6 +42,7 @@ def test_it_ends_with_a_verdict_a_page_and_the_line_to_type(
     shown = command("contest", images, *TINY, "--out", out)
     assert shown.code == 0, shown.err
     assert "At the end, on all classes: " in shown.out
+    assert "Methods and codecs on images\n" in shown.out
     (line,) = [one for one in shown.err.splitlines() if one.startswith("next: remnant learn ")]
     learned = command(*shlex.split(line)[2:], "--epochs", "1")
     assert learned.code == 0, learned.err

@@ -34,7 +34,7 @@ def show(
     recipe
         Name from `remnant list recipes`, or path of a config.json.
     hours
-        Measure this machine for some seconds, and tell how long the run will take on one core.
+        Measure this machine for a few seconds and estimate how long the run takes on one core.
     """
     from remnant.config import settle
     from remnant.planning.run_estimate import estimate

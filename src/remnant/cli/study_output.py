@@ -18,7 +18,10 @@ def print_study(folder: Any) -> Any:
 
     evidence = write_pages(folder)
     for column in evidence.columns:
-        console.out.print(f"\n{folder.study.title}, {column.title}", style="bold", markup=False)
+        title = folder.study.title
+        if not title.endswith(f" {column.title}"):  # as that of a contest does
+            title += f", {column.title}"
+        console.out.print(f"\n{title}", style="bold", markup=False)
         console.out.print(text_table(short_table(evidence, column)))
         judgements = [one for one in evidence.judgements() if one.column == column]
         if judgements:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from remnant.cli import console
 from remnant.cli.store_commands import Card, check_card, explaining_stops, tell_card
-from remnant.errors import InputError
+from remnant.errors import InputError, amount
 from remnant.terminal.visible import visible
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _SHOWN_MISTAKES = 5
 
 
 def verify(store: Path, /, *, receipt: Path | None = None) -> None:
-    """Check a store whole: checksum, weights, classes, budget, and that every exemplar decodes.
+    """Check a whole store: checksum, weights, classes, budget, and that every exemplar decodes.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def undo(store: Path, /) -> None:
     with explaining_stops(store, has_checkpoints=False):
         state = undo_in_store(store)
     console.out.print(
-        f"{store} is as it was before its last update: {len(state.classes):,} classes, "
-        f"{state.num_exemplars:,} exemplars.",
+        f"{store} is as it was before its last update: {amount(len(state.classes), 'class')}, "
+        f"{amount(state.num_exemplars, 'exemplar')}.",
         markup=False,
         highlight=False,
     )

@@ -83,7 +83,7 @@ class EpochEnds:
         if self._cut_to is None or self._cut_to == report.num_epochs:
             return report.num_epochs
         self.why = (
-            f"held-back images got no better after epoch {self._best_epochs} of "
+            f"held-out images got no better after epoch {self._best_epochs} of "
             f"{report.num_epochs}, so training ends after {self._cut_to}"
         )
         self._on_change(self._cut_to)
@@ -99,7 +99,7 @@ class EpochEnds:
         if epochs < _LEAST_SHARE * num_epochs:
             return
         if accuracy == 100:
-            self.why = f"all held-back images are correct after {epochs} epochs, so training ends"
+            self.why = f"all held-out images are correct after {epochs} epochs, so training ends"
             self.stopped_after = epochs
             raise PhaseDoneError
         if epochs - self._best_epochs >= _PATIENCE_SHARE * num_epochs:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from remnant.errors import InputError
+from remnant.errors import InputError, amount
 from remnant.images import ImageSet
 from remnant.learner.inputs import Label
 from remnant.methods import Method
@@ -56,8 +56,8 @@ class Measured:
         }
 
     def _kind(self, name: Label) -> str:
-        what = {"test": "test images", "held-out": "held-out images"}.get(self.on, "exemplars")
-        return f"{self.num_old_images[name]:,} {what}"
+        what = {"test": "test image", "held-out": "held-out image"}.get(self.on, "exemplar")
+        return amount(self.num_old_images[name], what)
 
     def check(self, guard: float) -> None:
         """Refuse if an old class fell by more than `guard` points.

@@ -100,7 +100,7 @@ class Window:
 
 def accuracy_of(report: StepReport) -> list[str]:
     """What was measured at the end of an epoch, if anything was."""
-    return [] if report.accuracy is None else [f"{report.accuracy:.1f} % of held-back images"]
+    return [] if report.accuracy is None else [f"{report.accuracy:.1f} % of held-out images"]
 
 
 class EpochLines:

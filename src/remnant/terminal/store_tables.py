@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from remnant.errors import amount
 from remnant.reports.units import MISSING, bytes_text, count_text, percent_text, seconds_text
 from remnant.terminal.visible import visible
 
@@ -40,7 +41,7 @@ def store_lines(facts: Facts) -> Iterator[str]:
     """A store in two lines, and a third if something is unfinished."""
     store, size = visible(facts["store"]), bytes_text(facts["file_bytes"])
     yield (
-        f"{store}: {len(facts['classes']):,} classes, {size}; "
+        f"{store}: {amount(len(facts['classes']), 'class')}, {size}; "
         f"{facts['method']}, {facts['image_size']} px, {count_text(facts['parameters'])} weights"
     )
     yield f"memory: {_memory(facts)}"
@@ -118,7 +119,7 @@ def _measured(update: dict[str, Any]) -> str:
     if on is None:  # written by an earlier version
         return _accuracy(update)
     what = "test" if on == "test" else "held-out"
-    return f"{_accuracy(update)} of {update['measured_images']:,} {what} images"
+    return f"{_accuracy(update)} of {amount(update['measured_images'], f'{what} image')}"
 
 
 def _old_classes(update: dict[str, Any]) -> str:
@@ -143,5 +144,5 @@ def _memory(facts: Facts) -> str:
         return f"none: {facts['method']} keeps no images"
     return (
         f"{bytes_text(memory['used_bytes'])} of {bytes_text(memory['budget_bytes'])}: "
-        f"{memory['exemplars']:,} exemplars as {memory['codec']}"
+        f"{amount(memory['exemplars'], 'exemplar')} as {memory['codec']}"
     )

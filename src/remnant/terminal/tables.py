@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from remnant.errors import amount
 from remnant.reports import terminal_rows
 from remnant.reports.codec_page import FRONT_MEANING
 from remnant.reports.groups import read_groups
@@ -146,7 +147,8 @@ def codec_lines(plan: dict[str, Any], width: int) -> Iterator[str]:
     shape = " x ".join(str(length) for length in plan["image_shape"])
     for paragraph in (
         f"{plan['sample']:,} training images of {plan['dataset']}, {shape}; "
-        f"{plan['budget']['bytes_per_class']:,} bytes for each of {plan['num_classes']:,} classes, "
+        f"{amount(plan['budget']['bytes_per_class'], 'byte')} for each of "
+        f"{plan['num_classes']:,} classes, "
         f"which have {plan['images_per_class']:,} images to choose from.",
         "Bytes include positions and lengths. PSNR, in dB, is over the stored pixels. Times are "
         "per exemplar on one processor core.",
