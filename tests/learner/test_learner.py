@@ -218,6 +218,21 @@ def test_an_update_that_cannot_be_leaves_the_learner_as_it_was(
     assert len(learner.history_) == 1
 
 
+@pytest.mark.parametrize(
+    ("classes", "labels", "told"),
+    [
+        (("a", "c"), [0] * 6, "must be text, as the classes of the learner are; got whole num"),
+        ((0, 1), ["0"] * 6, r"must be whole numbers.*; got text\. .* labels\.astype\(int\)"),
+    ],
+)
+def test_labels_that_can_equal_no_class_are_not_scored(
+    classes: tuple[Any, ...], labels: list[Any], told: str
+) -> None:
+    learner = taught(stripes(*classes), epochs=1)
+    with pytest.raises(InputError, match=told):
+        learner.score(stripes(classes[0])[0], labels)
+
+
 def test_test_images_of_unknown_classes_are_refused_before_anything_is_learned() -> None:
     counter = Counter()
     with pytest.raises(InputError, match="knows after the update; got 'f'"):

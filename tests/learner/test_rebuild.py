@@ -158,3 +158,8 @@ def test_what_has_no_checkpoints_does_not_continue_from_those_of_another_command
         f"{' '.join(['remnant', name, str(store), *rest])}"
     )
     assert store.read_bytes() == before
+
+
+def test_a_rebuild_is_told_one_length(command: Command, store: Path) -> None:
+    told = command("rebuild", store, "--epochs", "3", "--minutes", "1").sentence
+    assert "--epochs or --minutes, not both" in told

@@ -234,6 +234,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str, str]] = {
         "must begin with method., memory., augment. or training.; got 'data.seed'. Leave it out",
     ),
     "a schedule": (nothing, "learn x more --set method.first.epochs=3", "Give epochs to the"),
+    "two lengths": (nothing, f"{LEARN} --epochs 5 --minutes 1", "--epochs or --minutes, not both"),
     "no epochs": (nothing, f"{LEARN} --epochs 0", "epochs must be at least 1; got 0"),
     "no method": (nothing, "learn x more --method bima", "Did you mean bimae?"),
     "a small budget": (

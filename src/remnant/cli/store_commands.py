@@ -115,6 +115,7 @@ def learn(
 
     if tune and method not in (None, "tuned"):
         raise InputError(f"--tune is the method tuned; got --method {method}. Leave one out.")
+    check_length(epochs, minutes)
     given = {
         "budget": budget,
         "encoder": encoder,
@@ -301,6 +302,12 @@ def export(store: Path, model: Path, /, *, floats: Floats = False) -> None:
         f"{check.max_difference:.1e} on {check.num_images} images",
         markup=False,
     )
+
+
+def check_length(epochs: int | None, minutes: float | None) -> None:
+    """Refuse two answers to how long to train."""
+    if epochs is not None and minutes is not None:
+        raise InputError("give --epochs or --minutes, not both.")
 
 
 def check_card(store: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remnant.cli import console
-from remnant.cli.store_commands import Card, check_card, explaining_stops, tell_card
+from remnant.cli.store_commands import Card, check_card, check_length, explaining_stops, tell_card
 from remnant.errors import InputError, amount
 from remnant.terminal.visible import visible
 
@@ -212,6 +212,7 @@ def rebuild(
     from remnant.learner.upkeep import rebuild_store
     from remnant.terminal.store_tables import newest_update
 
+    check_length(epochs, minutes)
     given = {
         "encoder": encoder,
         "method": method,

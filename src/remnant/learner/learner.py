@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -204,6 +204,7 @@ class Learner(ClassifierMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The fraction of images that are classified correctly; y is None for a folder."""
         given = gather_labelled(X, y)
+        _check_kind(given.labels or (), self.state_.classes)
         best = self._get_predictor().scores(given).argmax(dim=1).numpy()
         found = self.classes_[best].tolist()
         is_right = [one == label for one, label in zip(found, given.labels or (), strict=True)]
@@ -348,3 +349,16 @@ class Learner(ClassifierMixin, BaseEstimator):
             self._scratch = ScratchFolder()
             weakref.finalize(self, self._scratch.remove)
         return self._scratch.path
+
+
+def _check_kind(labels: Sequence[Label], classes: Sequence[Label]) -> None:
+    """Refuse labels that cannot be equal to a class."""
+    is_text = isinstance(classes[0], str)
+    if any(isinstance(label, str) != is_text for label in labels):
+        kinds, remedy = ("whole numbers", "text"), "labels.astype(str)"
+        if not is_text:
+            kinds, remedy = ("text", "whole numbers"), "labels.astype(int)"
+        raise InputError(
+            f"labels must be {kinds[1]}, as the classes of the learner are; got {kinds[0]}. "
+            f"Convert them, as with {remedy}."
+        )
