@@ -140,20 +140,6 @@ def validate_run(config: RunConfig) -> None:
         build_method(config, known.image_shape, sizes)
     for index, size in enumerate(sizes):
         config.method.check_task(index, size)
-    _check_batches(config)
-
-
-def _check_batches(config: RunConfig) -> None:
-    """A process without an image would skip a pass for which the others wait, for ever."""
-    training, method = config.training, config.method
-    num_parts = training.devices * training.num_nodes * training.accumulate
-    for name, schedule in (("first", method.first), ("later", method.later)):
-        if schedule is not None and schedule.batch_size < num_parts:
-            raise InputError(
-                f"method.{name}.batch_size must be at least {num_parts:,}, so that every process "
-                f"has an image for each part of a batch; got {schedule.batch_size:,}. Raise it, or "
-                "lower training.devices or training.accumulate."
-            )
 
 
 class Experiment:
