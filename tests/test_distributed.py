@@ -107,7 +107,7 @@ def torchrun(*arguments: str, folder: Path) -> tuple[int, str]:
     """The exit code of a run under torchrun with two processes, and what it printed."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     settings = [f"--set={key}={value}" for key, value in TINY.items()]
-    command = ["-m", "remnant", "run", "digits-bimae", *settings, *arguments]
+    command = ["-m", "remnant", "run", "digits-er", *settings, *arguments]
     process = subprocess.Popen(
         [*launcher, "--nproc-per-node", "2", *command],
         stdout=subprocess.PIPE,
